@@ -1,0 +1,25 @@
+import { atLeast } from '../statistics.mjs'
+
+/** Enqueue and run are both inside the clock, for everybody. */
+function run(peerName, module, bar, { name = 'run', ...options } = {}) {
+  return {
+    engine: 'memory',
+    name,
+    jobs: 300_000,
+    peerName,
+    millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', ...options } },
+    peer: { module: `./peers/${module}.mjs`, measure: 'runJobs' },
+    figures: [{ value: 'rate', unit: 'jobs/s', bar }],
+  }
+}
+
+// Without a bar: each call of `enqueue` also pays for a promise and a handle of its own, as the peers' do.
+const single = { name: 'run, single enqueues', single: true }
+
+export const memory = [
+  run('p-queue', 'p-queue', atLeast(1, 2)),
+  run('fastq', 'fastq', atLeast(0.5, 0.8)),
+  run('ceiling', 'memory-ceiling', atLeast(0.6, 0.8)),
+  run('p-queue', 'p-queue', undefined, single),
+  run('fastq', 'fastq', undefined, single),
+]

@@ -1,0 +1,8 @@
+export interface Measurement {
+  readonly module: string
+  readonly measure: string
+  readonly options?: Readonly<Record<string, unknown>>
+  readonly flags?: readonly string[]
+}
+
+export function measure(spec: Measurement, home: string): Promise<Record<string, number>>

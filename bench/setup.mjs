@@ -1,0 +1,50 @@
+// Installs the peers into this folder when they are missing or stale, and describes what a run ran on.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { burst, pragmas, slots } from './workload.mjs'
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+const stamp = `${here}node_modules/.millrace-bench`
+
+export function installPeers() {
+  // The driver is compiled for one version of Node's binary interface.
+  const lock = readFileSync(`${here}package-lock.json`)
+  const wanted = `${process.versions.modules} ${createHash('sha256').update(lock).digest('hex')}`
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  process.stderr.write('bench: installing the peers (a minute or two when better-sqlite3 must be compiled)\n')
+  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: here,
+    stdio: ['ignore', 2, 2],
+    shell: process.platform === 'win32',
+  })
+  if (status !== 0) throw new Error('npm ci failed in bench/; see above')
+  writeFileSync(stamp, wanted)
+}
+
+/** Lines about the machine, the versions and the settings. */
+export function describeSetup(folder) {
+  const { dependencies } = read('package.json')
+  const peers = Object.keys(dependencies).map((name) => `${name} ${version(`${here}node_modules/${name}/`)}`)
+  const settings = Object.entries(pragmas).map(([name, value]) => `${name}=${value}`)
+  const cpus = os.cpus()
+  return [
+    `machine   ${cpus.length} × ${cpus[0]?.model.trim()}, ${(os.totalmem() / 2 ** 30).toFixed(1)} GiB, ${os.type()} ${os.release()}, load ${os.loadavg()[0]?.toFixed(2)}`,
+    `files     ${folder} (file system 0x${statfsSync(folder).type.toString(16)})`,
+    `versions  node ${process.versions.node}, millrace ${version(`${here}../`)} on better-sqlite3 ${version(`${here}../node_modules/better-sqlite3/`)}`,
+    `peers     ${peers.join(', ')}`,
+    `sqlite    every side: ${settings.join(', ')}, and synchronous as each case says`,
+    `batches   Millrace adds up to 1,000 jobs in one transaction and claims up to ${slots} slots + 1,000 held in advance (both its defaults); ceiling 500; plainjob and liteque claim one at a time`,
+    `workload  no-op jobs of 60 bytes, ${slots} slots, bursts of ${burst}; warmed up before the clock starts`,
+  ]
+}
+
+function version(folder) {
+  return JSON.parse(readFileSync(`${folder}package.json`, 'utf8')).version
+}
+
+function read(name) {
+  return JSON.parse(readFileSync(`${here}${name}`, 'utf8'))
+}

@@ -1,0 +1,1 @@
+export const pragmas: Readonly<Record<string, string | number>>

@@ -1,0 +1,116 @@
+import { bounds } from '../core/bounds.js'
+import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
+import { MillraceError } from '../core/errors.js'
+import type { NewJob } from '../core/job.js'
+import { noUnknown } from '../core/options.js'
+import type { InsertResult } from '../core/store.js'
+import { gather } from '../system/turn.js'
+import type { Inspector, JobHandle } from './inspect.js'
+import { newJob } from './new-job.js'
+import type { Runtime } from './runtime.js'
+
+export interface TransactionOption {
+  /**
+   * The caller's own transaction: the job exists if and only if it commits. For SQLite a better-sqlite3
+   * database inside a transaction; the call then throws at once, so that an error rolls it back.
+   */
+  readonly tx?: unknown
+}
+
+interface Waiting {
+  readonly job: NewJob
+  readonly resolve: (result: InsertResult) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Adds jobs. All calls of one turn of the event loop become one insert; each resolves after its commit. */
+export class Enqueuer {
+  readonly #runtime: Runtime
+  readonly #inspector: Inspector
+  #waiting: Waiting[] = []
+
+  constructor(runtime: Runtime, inspector: Inspector) {
+    this.#runtime = runtime
+    this.#inspector = inspector
+  }
+
+  enqueue<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    input: I,
+    options?: EnqueueOptions & TransactionOption,
+  ): Promise<JobHandle<R>> {
+    return options?.tx === undefined ? this.#enqueue(job, input, options) : this.#enqueueIn(options.tx, job, input, options)
+  }
+
+  async enqueueMany<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    inputs: Iterable<I>,
+    options?: Omit<EnqueueOptions, 'id'>,
+  ): Promise<JobHandle<R>[]> {
+    if (options !== undefined) noUnknown(options, manyOptions, 'enqueueMany')
+    const jobs: NewJob[] = []
+    for (const input of inputs) {
+      const checked = parseInput(job, input)
+      if (checked instanceof Promise) await checked
+      jobs.push(newJob(this.#runtime, job, input, options))
+    }
+    await this.#runtime.ready()
+    const handles: JobHandle<R>[] = []
+    for (let i = 0; i < jobs.length; i += bounds.batch) {
+      const batch = jobs.slice(i, i + bounds.batch)
+      const results = await this.#runtime.store.insert(batch)
+      for (let k = 0; k < batch.length; k++) handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
+    }
+    return handles
+  }
+
+  async #enqueue<I, O, R>(job: JobDefinition<I, O, R>, input: I, options?: EnqueueOptions): Promise<JobHandle<R>> {
+    // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
+    const checked = parseInput(job, input)
+    if (checked instanceof Promise) await checked
+    const added = newJob(this.#runtime, job, input, options)
+    if (!this.#runtime.isReady()) await this.#runtime.ready()
+    return this.#handle(job, added, await this.#insert(added))
+  }
+
+  #enqueueIn<I, O, R>(tx: unknown, job: JobDefinition<I, O, R>, input: I, options: EnqueueOptions): Promise<JobHandle<R>> {
+    if (!this.#runtime.isReady()) {
+      throw new MillraceError('STORE_REFUSED', 'the store is not open yet: await mill.open() before enqueueing in a transaction')
+    }
+    if (parseInput(job, input) instanceof Promise) {
+      throw new MillraceError('INVALID_INPUT', `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`)
+    }
+    const added = newJob(this.#runtime, job, input, options)
+    const inserted = this.#runtime.store.insert([added], tx)
+    return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
+  }
+
+  #insert(job: NewJob): Promise<InsertResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) gather(() => this.#flush())
+      this.#waiting.push({ job, resolve, reject })
+    })
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (let i = 0; i < waiting.length; i += bounds.batch) this.#insertBatch(waiting.slice(i, i + bounds.batch))
+  }
+
+  #insertBatch(batch: readonly Waiting[]): void {
+    this.#runtime.store.insert(batch.map((entry) => entry.job)).then(
+      (results) => batch.forEach((entry, i) => entry.resolve(results[i] as InsertResult)),
+      (error: unknown) => batch.forEach((entry) => entry.reject(error)),
+    )
+  }
+
+  #handle<R>(job: AnyJob, added: NewJob, result: InsertResult): JobHandle<R> {
+    const duplicate = result.status === 'duplicate'
+    const { events } = this.#runtime
+    if (events.wants('enqueued')) events.emit('enqueued', { id: added.id, name: job.name, queue: added.queue, duplicate })
+    return this.#inspector.handle<R>(added.id, duplicate)
+  }
+}
+
+const manyOptions = ['queue', 'priority', 'delay', 'runAt', 'maxAttempts', 'maxCrashes', 'backoff', 'timeout', 'retain', 'tags', 'metadata']

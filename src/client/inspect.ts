@@ -1,0 +1,266 @@
+import { jsonCodec } from '../core/codec.js'
+import { type Duration, milliseconds } from '../core/duration.js'
+import { MillraceError } from '../core/errors.js'
+import { type AttemptRecord, type Failure, isFinal, type JobRecord, type JobState, type LogLine } from '../core/job.js'
+import { laneNames, type Priority } from '../core/lanes.js'
+import { bounds } from '../core/bounds.js'
+import { compileRetain } from '../core/options.js'
+import { clean } from '../core/text.js'
+import type { Runtime } from './runtime.js'
+import { Watcher } from './watch.js'
+
+/** A job as it was at one moment, decoded. */
+export interface JobSnapshot<R = unknown> {
+  readonly id: string
+  readonly name: string
+  readonly queue: string
+  readonly priority: Priority
+  readonly state: JobState
+  readonly input: unknown
+  readonly result: R | undefined
+  readonly failure: Failure | undefined
+  readonly cancelReason: string | undefined
+  readonly progress: unknown
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly crashes: number
+  readonly worker: string | undefined
+  readonly tags: readonly string[]
+  readonly metadata: unknown
+  readonly createdAt: Date
+  readonly dueAt: Date | undefined
+  readonly startedAt: Date | undefined
+  readonly finishedAt: Date | undefined
+  readonly expiresAt: Date | undefined
+}
+
+export interface WaitOptions {
+  /** Gives up with WAIT_TIMEOUT after this long; the job goes on. @default no limit */
+  readonly timeout?: Duration
+  readonly signal?: AbortSignal
+}
+
+/** What became of a cancel: done, asked of the running handler, or too late. */
+export type CancelResult = 'cancelled' | 'asked' | 'finished'
+
+/** The caller's end of one job. Works for a job of any process; `R` is what its handler returns. */
+export class JobHandle<R = unknown> {
+  readonly id: string
+  /** The id existed already, and this handle is of the job that stands. */
+  readonly duplicate: boolean
+  readonly #inspector: Inspector
+
+  constructor(id: string, duplicate: boolean, inspector: Inspector) {
+    this.id = id
+    this.duplicate = duplicate
+    this.#inspector = inspector
+  }
+
+  /** Everything known of the job; undefined when it never existed or is kept no more. */
+  get(): Promise<JobSnapshot<R> | undefined> {
+    return this.#inspector.get<R>(this.id)
+  }
+
+  async state(): Promise<JobState> {
+    return (await this.#inspector.find(this.id)).state
+  }
+
+  /** Waits for the end: the handler's result, or JOB_DEAD, JOB_CANCELLED or WAIT_TIMEOUT. */
+  result(options: WaitOptions = {}): Promise<R> {
+    return this.#inspector.result<R>(this.id, options)
+  }
+
+  cancel(reason = 'cancelled'): Promise<CancelResult> {
+    return this.#inspector.cancel(this.id, reason)
+  }
+
+  /** Yields the job now and after each change of state, attempt or progress, until it has ended. */
+  watch(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<JobSnapshot<R>, void, undefined> {
+    return this.#inspector.watch<R>(this.id, options.signal)
+  }
+
+  /** Failed attempts, newest last, bounded. */
+  async attempts(): Promise<readonly AttemptRecord[]> {
+    return (await this.#inspector.trail(this.id)).attempts
+  }
+
+  /** What the handler logged, newest last, bounded. */
+  async logs(): Promise<readonly LogLine[]> {
+    return (await this.#inspector.trail(this.id)).logs
+  }
+}
+
+/** Reads jobs and waits for them. */
+export class Inspector {
+  readonly #runtime: Runtime
+  readonly #watcher: Watcher
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+    this.#watcher = new Watcher(runtime)
+  }
+
+  handle<R>(id: string, duplicate = false): JobHandle<R> {
+    return new JobHandle<R>(id, duplicate, this)
+  }
+
+  stop(): void {
+    this.#watcher.stop()
+  }
+
+  async get<R>(id: string): Promise<JobSnapshot<R> | undefined> {
+    const record = await this.#read(id)
+    return record === undefined ? undefined : this.snapshot<R>(record)
+  }
+
+  async find(id: string): Promise<JobRecord> {
+    const record = await this.#read(id)
+    if (record === undefined) throw notFound(id)
+    return record
+  }
+
+  async trail(id: string) {
+    await this.#runtime.ready()
+    const trail = await this.#runtime.store.trail(id)
+    if (trail === undefined) throw notFound(id)
+    return trail
+  }
+
+  async cancel(id: string, reason: string): Promise<CancelResult> {
+    await this.#runtime.ready()
+    const retain = compileRetain(undefined).completed
+    const command = { do: 'cancel', reason: clean(reason, bounds.reasonText), retain } as const
+    const { affected, asked, missing } = await this.#runtime.store.operate({ ids: [id] }, command)
+    if (missing.length > 0) throw notFound(id)
+    return affected.length > 0 ? 'cancelled' : asked.length > 0 ? 'asked' : 'finished'
+  }
+
+  async result<R>(id: string, options: WaitOptions): Promise<R> {
+    const record = await this.#until(id, (job) => isFinal(job.state), options)
+    if (record.state === 'completed') return this.#decodeResult<R>(record)
+    if (record.state === 'cancelled') {
+      throw new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`)
+    }
+    const { failure } = record
+    throw new MillraceError('JOB_DEAD', `job ${id} (${record.name}) died after ${record.attempt} attempts: ${failure?.message ?? 'unknown cause'}`, {
+      cause: failure,
+    })
+  }
+
+  async *watch<R>(id: string, signal: AbortSignal | undefined): AsyncGenerator<JobSnapshot<R>, void, undefined> {
+    let seen = ''
+    for (;;) {
+      const options = signal === undefined ? {} : { signal }
+      const record = await this.#until(id, (job) => version(job) !== seen, options)
+      seen = version(record)
+      yield this.snapshot<R>(record)
+      if (isFinal(record.state)) return
+    }
+  }
+
+  snapshot<R>(record: JobRecord): JobSnapshot<R> {
+    return {
+      id: record.id,
+      name: record.name,
+      queue: record.queue,
+      priority: laneNames[record.lane] ?? 'default',
+      state: record.state,
+      input: this.#decode(record.input),
+      result: this.#decodeResult<R | undefined>(record),
+      failure: record.failure,
+      cancelReason: record.cancelReason,
+      progress: record.progress === undefined ? undefined : this.#decode(record.progress),
+      attempt: record.attempt,
+      maxAttempts: record.maxAttempts,
+      crashes: record.crashes,
+      worker: record.worker,
+      tags: record.tags ?? [],
+      metadata: record.metadata === undefined ? undefined : jsonCodec.decode(record.metadata),
+      createdAt: new Date(record.createdAt),
+      dueAt: date(record.dueAt),
+      startedAt: date(record.startedAt),
+      finishedAt: date(record.finishedAt),
+      expiresAt: date(record.expiresAt),
+    }
+  }
+
+  /** Resolves with the record as soon as `done` says so. */
+  async #until(id: string, done: (job: JobRecord) => boolean, options: WaitOptions): Promise<JobRecord> {
+    const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout, 'timeout')
+    await this.#runtime.ready()
+    return new Promise<JobRecord>((resolve, reject) => {
+      let looking = false
+      let again = false
+      const finish = (settle: () => void) => {
+        unwatch()
+        cancelTimer()
+        options.signal?.removeEventListener('abort', onAbort)
+        settle()
+      }
+      const onAbort = () => finish(() => reject(options.signal?.reason))
+      const look = () => {
+        if (looking) {
+          again = true
+          return
+        }
+        looking = true
+        this.find(id).then(
+          (job) => {
+            looking = false
+            if (done(job)) finish(() => resolve(job))
+            else if (again) {
+              again = false
+              look()
+            }
+          },
+          (error: unknown) => finish(() => reject(error)),
+        )
+      }
+      const unwatch = this.#watcher.watch(id, look)
+      const cancelTimer =
+        timeout === undefined
+          ? () => {}
+          : this.#runtime.clock.after(timeout, () => finish(() => reject(waitTimeout(id, timeout))))
+      if (options.signal?.aborted) return onAbort()
+      options.signal?.addEventListener('abort', onAbort, { once: true })
+      look()
+    })
+  }
+
+  async #read(id: string): Promise<JobRecord | undefined> {
+    await this.#runtime.ready()
+    return (await this.#runtime.store.get([id]))[0]
+  }
+
+  #decodeResult<R>(record: JobRecord): R {
+    return (record.result === undefined ? undefined : this.#decode(record.result)) as R
+  }
+
+  /** A damaged row is shown as the text it holds; reading it must not fail. */
+  #decode(text: string): unknown {
+    try {
+      return this.#runtime.codec.decode(text)
+    } catch {
+      return text
+    }
+  }
+}
+
+function version(job: JobRecord): string {
+  return `${job.state}:${job.attempt}:${job.crashes}:${job.dueAt ?? ''}:${job.progress ?? ''}:${job.cancelReason ?? ''}`
+}
+
+function date(time: number | undefined): Date | undefined {
+  return time === undefined ? undefined : new Date(time)
+}
+
+function notFound(id: string): MillraceError {
+  return new MillraceError('JOB_NOT_FOUND', `job ${id} does not exist; it may have ended and its retention may be over`, {
+    field: 'id',
+    value: id,
+  })
+}
+
+function waitTimeout(id: string, timeout: number): MillraceError {
+  return new MillraceError('WAIT_TIMEOUT', `job ${id} did not end within ${timeout} ms; it goes on`, { limit: timeout })
+}

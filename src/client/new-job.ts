@@ -1,0 +1,104 @@
+import { bounds } from '../core/bounds.js'
+import { jsonCodec } from '../core/codec.js'
+import type { AnyJob, EnqueueOptions } from '../core/definition.js'
+import { milliseconds } from '../core/duration.js'
+import { MillraceError, show } from '../core/errors.js'
+import type { NewJob } from '../core/job.js'
+import {
+  compileBackoff,
+  compileRetain,
+  integer,
+  invalid,
+  jobId,
+  lane,
+  name,
+  noUnknown,
+  type PolicyOverrides,
+  tags,
+} from '../core/options.js'
+import { newId } from '../system/ids.js'
+import type { Runtime } from './runtime.js'
+
+/** What a store needs to know of a job whose input its schema has accepted. */
+export function newJob(runtime: Runtime, job: AnyJob, input: unknown, options: EnqueueOptions | undefined): NewJob {
+  const { policy } = job
+  const text = runtime.codec.encode(input, 'input', runtime.limits.payload)
+  if (options === undefined) {
+    return {
+      id: newId(runtime.clock.now()),
+      name: job.name,
+      queue: policy.queue,
+      lane: policy.lane,
+      input: text,
+      delay: 0,
+      runAt: undefined,
+      maxAttempts: policy.maxAttempts,
+      maxCrashes: policy.maxCrashes,
+      overrides: undefined,
+      tags: undefined,
+      metadata: undefined,
+    }
+  }
+  noUnknown(options, enqueueOptions, 'enqueue')
+  if (options.delay !== undefined && options.runAt !== undefined) {
+    throw invalid('runAt', options.runAt, 'either delay or runAt, not both')
+  }
+  return {
+    id: options.id === undefined ? newId(runtime.clock.now()) : jobId(options.id),
+    name: job.name,
+    queue: options.queue === undefined ? policy.queue : name(options.queue, 'queue'),
+    lane: options.priority === undefined ? policy.lane : lane(options.priority),
+    input: text,
+    delay: options.delay === undefined ? 0 : milliseconds(options.delay, 'delay'),
+    runAt: options.runAt === undefined ? undefined : epoch(options.runAt, runtime.clock.now()),
+    maxAttempts: integer(options.maxAttempts ?? policy.maxAttempts, 'maxAttempts', 1, bounds.attempts),
+    maxCrashes: integer(options.maxCrashes ?? policy.maxCrashes, 'maxCrashes', 1, bounds.attempts),
+    overrides: overrides(options),
+    tags: options.tags === undefined ? undefined : tags(options.tags),
+    metadata:
+      options.metadata === undefined ? undefined : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+  }
+}
+
+const enqueueOptions = [
+  'id',
+  'queue',
+  'priority',
+  'delay',
+  'runAt',
+  'maxAttempts',
+  'maxCrashes',
+  'backoff',
+  'timeout',
+  'retain',
+  'tags',
+  'metadata',
+  'tx',
+]
+
+function epoch(value: Date | number, now: number): number {
+  const time = value instanceof Date ? value.getTime() : value
+  if (typeof time !== 'number' || !(time >= 0 && time <= now + bounds.delay)) {
+    throw new MillraceError(
+      'INVALID_DELAY',
+      `runAt is ${show(value)}; expected a valid Date or epoch milliseconds, at most 10 years from now`,
+      { field: 'runAt', value, limit: now + bounds.delay },
+    )
+  }
+  return Math.round(time)
+}
+
+/** The policy that this one job carries with it, as text; undefined when it follows its definition. */
+export function overrides(options: EnqueueOptions): string | undefined {
+  const { backoff, timeout, retain } = options
+  if (backoff === undefined && timeout === undefined && retain === undefined) return undefined
+  if (backoff !== undefined && (backoff as { type?: string }).type === 'custom') {
+    throw invalid('backoff', backoff, 'a serialisable backoff; set a custom function on the definition')
+  }
+  const own: PolicyOverrides = {
+    ...(timeout !== undefined && { timeout: milliseconds(timeout, 'timeout') }),
+    ...(backoff !== undefined && { backoff: compileBackoff(backoff) }),
+    ...(retain !== undefined && { retain: compileRetain(retain) }),
+  }
+  return JSON.stringify(own)
+}

@@ -1,0 +1,27 @@
+/** Every bound of the system in one place. What users can change stands in `options.ts` as a default. */
+export const bounds = {
+  nameLength: 128,
+  idLength: 128,
+  tags: 16,
+  tagLength: 64,
+  metadataBytes: 16 * 1024,
+  payloadBytes: 1024 * 1024,
+  resultBytes: 1024 * 1024,
+  payloadDepth: 100,
+  /** Error message and stack together. */
+  failureText: 16 * 1024,
+  /** One entry of the attempts' history. */
+  attemptText: 2 * 1024,
+  attemptsKept: 20,
+  progressBytes: 16 * 1024,
+  logLines: 100,
+  logText: 1024,
+  reasonText: 1024,
+  delay: 10 * 365.25 * 24 * 3600_000,
+  attempts: 10_000,
+  concurrency: 10_000,
+  prefetch: 1_000,
+  /** Jobs per insert, claim, sweep or operate call. */
+  batch: 1_000,
+  page: 1_000,
+} as const

@@ -1,0 +1,146 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { BackoffOptions, CustomBackoff } from './backoff.js'
+import type { Duration } from './duration.js'
+import { MillraceError } from './errors.js'
+import type { LogLevel } from './job.js'
+import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
+
+/** What a handler gets besides its input. */
+export interface JobContext {
+  readonly jobId: string
+  readonly name: string
+  readonly queue: string
+  /** 1 for the first try. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly createdAt: Date
+  readonly tags: readonly string[]
+  readonly metadata: unknown
+  /** Aborts on timeout, cancel, a lost lease, and at the end of a shutdown's grace. */
+  readonly signal: AbortSignal
+  /** Reports how far the job is: a number, or any data that a codec keeps. The last one wins. */
+  readonly progress: (value: unknown) => void
+  /** Keeps a line with the job, bounded in number and length. */
+  readonly log: (text: string, level?: LogLevel) => void
+  /** Adds a job that exists if and only if this attempt's outcome is stored. Returns its id. */
+  readonly enqueue: EnqueueFromHandler
+}
+
+export type EnqueueFromHandler = <I, O, R>(
+  job: JobDefinition<I, O, R>,
+  input: NoInfer<I>,
+  options?: EnqueueOptions,
+) => Promise<string>
+
+export interface EnqueueOptions extends JobPolicy {
+  /** The caller's own id: an enqueue with an id that exists returns the existing job. */
+  readonly id?: string
+  /** Starts no earlier than this much later. */
+  readonly delay?: Duration
+  /** Starts no earlier than this time. */
+  readonly runAt?: Date | number
+  readonly backoff?: BackoffOptions
+  readonly tags?: readonly string[]
+  /** Kept with the job, never interpreted. */
+  readonly metadata?: unknown
+}
+
+/** Returned or thrown by a handler instead of a result. */
+export class Directive {
+  constructor(
+    readonly kind: 'snooze' | 'cancel',
+    readonly delay: Duration,
+    readonly reason: string,
+  ) {}
+}
+
+/** Puts the job off without spending an attempt: `return snooze('10m')`. */
+export function snooze(delay: Duration): Directive {
+  return new Directive('snooze', delay, '')
+}
+
+/** Ends the job as cancelled: `return cancel('the order is gone')`. */
+export function cancel(reason: string): Directive {
+  return new Directive('cancel', 0, reason)
+}
+
+export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Input, Result> extends JobPolicy {
+  readonly name: string
+  /** Any Standard Schema (Zod, Valibot, ArkType …). Checked at enqueue; parsed again before the handler runs. */
+  readonly input?: Schema
+  readonly backoff?: BackoffOptions | CustomBackoff
+  /** Decides whether an error is worth another attempt. @default every error is */
+  readonly retryable?: (error: unknown) => boolean
+  readonly run: (input: Input, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+}
+
+/**
+ * The typed handle of a kind of job: `Input` is what `enqueue` takes, `Parsed` what the handler gets,
+ * `Result` what `job.result()` returns.
+ */
+export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown> {
+  readonly name: string
+  readonly schema: StandardSchemaV1<Input, Parsed> | undefined
+  readonly policy: CompiledPolicy
+  readonly retryable: ((error: unknown) => boolean) | undefined
+  readonly run: (input: Parsed, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+}
+
+// A registry holds definitions of every type; variance of the handler's input allows no narrower type.
+// biome-ignore lint/suspicious/noExplicitAny: see above
+export type AnyJob = JobDefinition<any, any, any>
+
+export function defineJob<Schema extends StandardSchemaV1, Result>(
+  options: JobOptions<Schema, StandardSchemaV1.InferOutput<Schema>, Result> & { readonly input: Schema },
+): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result>
+export function defineJob<Input = unknown, Result = unknown>(
+  options: JobOptions<undefined, Input, Result> & { readonly input?: undefined },
+): JobDefinition<Input, Input, Result>
+export function defineJob(options: JobOptions<StandardSchemaV1 | undefined, unknown, unknown>): JobDefinition {
+  noUnknown(options, definitionOptions, 'defineJob')
+  if (typeof options.run !== 'function') throw invalid('run', options.run, 'a function')
+  if (options.input !== undefined && typeof options.input['~standard']?.validate !== 'function') {
+    throw invalid('input', options.input, 'a Standard Schema, such as a Zod, Valibot or ArkType schema')
+  }
+  return {
+    name: name(options.name, 'name'),
+    schema: options.input,
+    policy: compilePolicy(options),
+    retryable: options.retryable,
+    run: options.run,
+  }
+}
+
+const definitionOptions = [
+  'name',
+  'input',
+  'queue',
+  'priority',
+  'maxAttempts',
+  'maxCrashes',
+  'timeout',
+  'retain',
+  'backoff',
+  'retryable',
+  'run',
+]
+
+/** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */
+export function parseInput(job: AnyJob, input: unknown): unknown {
+  if (job.schema === undefined) return input
+  const result = job.schema['~standard'].validate(input)
+  return result instanceof Promise ? result.then((r) => accept(job, r)) : accept(job, result)
+}
+
+function accept(job: AnyJob, result: StandardSchemaV1.Result<unknown>): unknown {
+  if (result.issues === undefined) return result.value
+  const issue = result.issues[0]
+  const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
+  const field = path ? `$.${path}` : '$'
+  const more = result.issues.length > 1 ? ` (and ${result.issues.length - 1} more)` : ''
+  throw new MillraceError(
+    'INVALID_INPUT',
+    `input of job '${job.name}' is invalid at ${field}: ${issue?.message ?? 'refused by its schema'}${more}`,
+    { field, cause: result.issues },
+  )
+}

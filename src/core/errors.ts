@@ -1,0 +1,95 @@
+/**
+ * Few errors, told apart by `code`. Each sentence names the field, the value and the limit, and the way out.
+ * `isMillraceError` works across realms and duplicate installs, where `instanceof` does not.
+ */
+
+export type ErrorCode =
+  | 'INVALID_OPTION'
+  | 'INVALID_DELAY'
+  | 'INVALID_INPUT'
+  | 'PAYLOAD_TOO_LARGE'
+  | 'PAYLOAD_NOT_SERIALISABLE'
+  | 'JOB_NOT_FOUND'
+  | 'JOB_NOT_FINISHED'
+  | 'JOB_DEAD'
+  | 'JOB_CANCELLED'
+  | 'JOB_TIMEOUT'
+  | 'JOB_CRASHED'
+  | 'LEASE_LOST'
+  | 'WAIT_TIMEOUT'
+  | 'NON_RETRYABLE'
+  | 'RETRY_AFTER'
+  | 'SHUTDOWN'
+  | 'CLOSED'
+  | 'DRIVER_MISSING'
+  | 'STORE_BUSY'
+  | 'STORE_FULL'
+  | 'STORE_REFUSED'
+  | 'STORE_CORRUPT'
+  | 'STORE_FAILED'
+
+const brand = Symbol.for('millrace.error')
+
+export interface ErrorDetails {
+  /** The option or path that is wrong, such as `backoff.maxDelay` or `$.user.avatar`. */
+  readonly field?: string | undefined
+  readonly value?: unknown
+  readonly limit?: unknown
+  readonly cause?: unknown
+}
+
+export class MillraceError extends Error {
+  readonly code: ErrorCode
+  readonly field: string | undefined
+  readonly value: unknown
+  readonly limit: unknown
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, 'cause' in details ? { cause: details.cause } : undefined)
+    this.name = 'MillraceError'
+    this.code = code
+    this.field = details.field
+    this.value = details.value
+    this.limit = details.limit
+  }
+
+  get [brand](): true {
+    return true
+  }
+}
+
+export function isMillraceError(error: unknown, code?: ErrorCode): error is MillraceError {
+  if (typeof error !== 'object' || error === null || !(brand in error)) return false
+  return code === undefined || (error as MillraceError).code === code
+}
+
+/** Thrown by a handler: trying again cannot help, so the job dies now. */
+export class NonRetryableError extends MillraceError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('NON_RETRYABLE', message, details)
+    this.name = 'NonRetryableError'
+  }
+}
+
+/** Thrown by a handler: try again after `delay`, whatever the backoff says. Spends an attempt. */
+export class RetryAfter extends MillraceError {
+  readonly delay: number | string
+
+  constructor(delay: number | string, message = `retry after ${delay}`, details: ErrorDetails = {}) {
+    super('RETRY_AFTER', message, details)
+    this.name = 'RetryAfter'
+    this.delay = delay
+  }
+}
+
+/** Shows a refused value in an error message without printing a novel or a secret-sized blob. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}…` : value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'object' && value !== null) {
+    if (value instanceof Date) return 'an invalid Date'
+    return Array.isArray(value) ? 'an array' : 'an object'
+  }
+  return String(value)
+}

@@ -1,0 +1,83 @@
+import type { Failure, LogLevel } from './job.js'
+
+/** What every job event tells. Input and result stay out: they may be large or secret. */
+export interface JobEvent {
+  readonly id: string
+  readonly name: string
+  readonly queue: string
+}
+
+export interface RunEvent extends JobEvent {
+  readonly attempt: number
+  readonly worker: string
+}
+
+/**
+ * Events that this process caused: its own enqueues, its own workers. They are for logs and metrics;
+ * `job.watch()` and `job.result()` see what other processes do as well.
+ */
+export interface MillraceEvents {
+  enqueued: JobEvent & { readonly duplicate: boolean }
+  started: RunEvent & { readonly waited: number }
+  progress: RunEvent & { readonly progress: unknown }
+  log: RunEvent & { readonly level: LogLevel; readonly text: string }
+  completed: RunEvent & { readonly ran: number; readonly waited: number }
+  /** An attempt failed; `retrying` or `dead` follows. */
+  failed: RunEvent & { readonly failure: Failure; readonly ran: number }
+  retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
+  dead: RunEvent & { readonly failure: Failure }
+  cancelled: RunEvent & { readonly reason: string }
+  /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
+  stalled: JobEvent & { readonly worker: string }
+  /** A handler went on after its time; it was left alone and can write nothing any more. */
+  abandoned: RunEvent & { readonly why: string }
+  /** A worker's lease was lost under this job; its outcome was refused. */
+  lost: RunEvent
+  /** Jobs of a name that this process does not know; they were put off for another worker. */
+  unknown: JobEvent
+  /** A worker found nothing more to do in its queues. */
+  drained: { readonly worker: string; readonly queues: readonly string[] }
+  paused: { readonly queue: string }
+  resumed: { readonly queue: string }
+  /** The store did not answer as it should; the work goes on when it does. */
+  error: { readonly error: unknown; readonly during: string }
+}
+
+export type EventName = keyof MillraceEvents
+export type Listener<E extends EventName> = (event: MillraceEvents[E]) => void
+
+/** A minimal emitter. A listener that throws becomes an `error` event: it cannot harm the work it watches. */
+export class Emitter {
+  #listeners = new Map<EventName, Set<Listener<EventName>>>()
+  #unheard: Listener<'error'>
+
+  /** `unheard` gets the errors that no listener wants. */
+  constructor(unheard: Listener<'error'>) {
+    this.#unheard = unheard
+  }
+
+  on<E extends EventName>(name: E, listener: Listener<E>): () => void {
+    const set = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, set)
+    set.add(listener as Listener<EventName>)
+    return () => set.delete(listener as Listener<EventName>)
+  }
+
+  /** Callers on the hot path ask first, so that an event nobody wants is never built. */
+  wants(name: EventName): boolean {
+    const set = this.#listeners.get(name)
+    return set !== undefined && set.size > 0
+  }
+
+  emit<E extends EventName>(name: E, event: MillraceEvents[E]): void {
+    if (name === 'error' && !this.wants('error')) return this.#unheard(event as MillraceEvents['error'])
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        ;(listener as Listener<E>)(event)
+      } catch (error) {
+        const report = name === 'error' ? this.#unheard : (e: MillraceEvents['error']) => this.emit('error', e)
+        report({ error, during: `listener of '${name}'` })
+      }
+    }
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * A job is one unit of work. `NewJob` is what a client hands to a store, `ClaimedJob` what a worker gets
+ * from it, `JobRecord` what a reader sees. Input, result and progress stay encoded text in all three:
+ * only the client and the worker know the codec.
+ */
+
+export const jobStates = [
+  'scheduled',
+  'pending',
+  'running',
+  'retrying',
+  'blocked',
+  'completed',
+  'dead',
+  'cancelled',
+] as const
+
+export type JobState = (typeof jobStates)[number]
+
+/** Waiting or running: the job still has work ahead of it. */
+export const liveStates = ['scheduled', 'pending', 'running', 'retrying', 'blocked'] as const
+/** The job will not run again by itself. */
+export const finalStates = ['completed', 'dead', 'cancelled'] as const
+export type FinalState = (typeof finalStates)[number]
+
+export function isFinal(state: JobState): state is FinalState {
+  return (finalStates as readonly JobState[]).includes(state)
+}
+
+export interface NewJob {
+  readonly id: string
+  readonly name: string
+  readonly queue: string
+  /** Index into `laneNames`; 0 is the most urgent. */
+  readonly lane: number
+  readonly input: string
+  /** Milliseconds from the store's now. Ignored when `runAt` is set. */
+  readonly delay: number
+  /** Epoch milliseconds, judged by the store's clock. */
+  readonly runAt: number | undefined
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  /** Policy that differs from the definition's, as JSON; see `PolicyOverrides`. */
+  readonly overrides: string | undefined
+  readonly tags: readonly string[] | undefined
+  /** Caller's own JSON, never interpreted. */
+  readonly metadata: string | undefined
+}
+
+/** A job under a lease. Every write about it must present `token`. */
+export interface ClaimedJob {
+  readonly id: string
+  readonly token: string
+  readonly name: string
+  readonly queue: string
+  readonly lane: number
+  readonly input: string
+  /** Counts this attempt: 1 for the first. */
+  readonly attempt: number
+  /** How many earlier attempts ended with their worker. */
+  readonly crashes: number
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  readonly createdAt: number
+  readonly startedAt: number
+  /** The delay before this attempt when it is a retry, else 0; decorrelated backoff builds on it. */
+  readonly retryDelay: number
+  readonly overrides: string | undefined
+  readonly tags: readonly string[] | undefined
+  readonly metadata: string | undefined
+}
+
+/** A failure as it is stored: clean text, bounded, never an Error object. */
+export interface Failure {
+  readonly name: string
+  readonly message: string
+  readonly stack: string | undefined
+  readonly code: string | undefined
+  /** Groups failures with the same cause; see `fingerprint`. */
+  readonly cause: string
+}
+
+/** One ended attempt that did not complete the job. */
+export interface AttemptRecord {
+  readonly attempt: number
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly worker: string
+  /** The state that the attempt led to. */
+  readonly to: JobState
+  readonly failure: Failure | undefined
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+export interface LogLine {
+  readonly at: number
+  readonly level: LogLevel
+  readonly text: string
+}
+
+export interface JobRecord {
+  readonly id: string
+  readonly name: string
+  readonly queue: string
+  readonly lane: number
+  readonly state: JobState
+  readonly input: string
+  readonly attempt: number
+  readonly crashes: number
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  readonly createdAt: number
+  /** When a scheduled or retrying job becomes ready. */
+  readonly dueAt: number | undefined
+  readonly startedAt: number | undefined
+  readonly finishedAt: number | undefined
+  /** When retention removes a finished job. */
+  readonly expiresAt: number | undefined
+  readonly worker: string | undefined
+  readonly result: string | undefined
+  /** The failure of a dead job, or the last one of a live job. */
+  readonly failure: Failure | undefined
+  /** Why it was cancelled, or why a cancel of the running job was asked for. */
+  readonly cancelReason: string | undefined
+  readonly progress: string | undefined
+  readonly overrides: string | undefined
+  readonly tags: readonly string[] | undefined
+  readonly metadata: string | undefined
+}
+
+/** What is kept beside a record and read only when asked for. */
+export interface JobTrail {
+  readonly attempts: readonly AttemptRecord[]
+  readonly logs: readonly LogLine[]
+}

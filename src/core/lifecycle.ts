@@ -1,0 +1,177 @@
+/**
+ * The life of a job. `transitions` is the whole state machine; docs/state-machine.md is generated from it.
+ * The functions below turn what happened to an attempt into an `Outcome`: plain data that a store applies
+ * under the lease's guard. Stores never decide.
+ */
+import { type BackoffState, backoffDelay, type CompiledBackoff } from './backoff.js'
+import { type Failure, isFinal, type JobState } from './job.js'
+
+export interface Transition {
+  readonly from: JobState | 'new'
+  readonly on: string
+  readonly to: JobState
+  readonly when: string
+}
+
+export const transitions: readonly Transition[] = [
+  { from: 'new', on: 'enqueue', to: 'pending', when: 'due now' },
+  { from: 'new', on: 'enqueue', to: 'scheduled', when: 'due later: `delay` or `runAt`' },
+  { from: 'new', on: 'enqueue', to: 'blocked', when: 'waits for children' },
+  { from: 'scheduled', on: 'due', to: 'pending', when: "its time has come by the store's clock" },
+  { from: 'retrying', on: 'due', to: 'pending', when: 'the backoff is over' },
+  { from: 'blocked', on: 'unblock', to: 'pending', when: 'children ended, or an event or a timer arrived' },
+  { from: 'pending', on: 'claim', to: 'running', when: 'a worker takes the lease; the attempt counts from here' },
+  { from: 'running', on: 'complete', to: 'completed', when: 'the handler returned' },
+  { from: 'running', on: 'fail', to: 'retrying', when: 'the handler failed, attempts are left and the error is retryable' },
+  { from: 'running', on: 'fail', to: 'dead', when: 'attempts are exhausted or the error is not retryable' },
+  { from: 'running', on: 'crash', to: 'pending', when: "the worker's lease ran out and crashes are left" },
+  { from: 'running', on: 'crash', to: 'dead', when: 'the crash cap is reached' },
+  { from: 'running', on: 'release', to: 'pending', when: 'the worker shuts down; no attempt is spent' },
+  { from: 'running', on: 'snooze', to: 'scheduled', when: 'the handler asked for later; no attempt is spent' },
+  { from: 'running', on: 'wait', to: 'blocked', when: 'the handler waits for children, an event or a timer' },
+  { from: 'running', on: 'cancel', to: 'cancelled', when: 'the handler stopped after a cancel, or asked for one' },
+  { from: 'scheduled', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
+  { from: 'pending', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
+  { from: 'retrying', on: 'cancel', to: 'cancelled', when: 'cancelled between attempts' },
+  { from: 'blocked', on: 'cancel', to: 'cancelled', when: 'cancelled while it waited' },
+  { from: 'scheduled', on: 'promote', to: 'pending', when: 'an operator wants it now' },
+  { from: 'retrying', on: 'promote', to: 'pending', when: 'an operator wants it now' },
+  { from: 'dead', on: 'retry', to: 'pending', when: 'an operator replays it; attempts start again' },
+  { from: 'dead', on: 'retry', to: 'scheduled', when: 'replayed with a delay or at a rate' },
+  { from: 'cancelled', on: 'retry', to: 'pending', when: 'an operator wants it after all' },
+  { from: 'cancelled', on: 'retry', to: 'scheduled', when: 'the same, with a delay' },
+  { from: 'completed', on: 'retry', to: 'pending', when: 'an operator wants it done again' },
+  { from: 'completed', on: 'retry', to: 'scheduled', when: 'the same, with a delay' },
+]
+
+/** The states from which `on` is allowed. */
+export function statesFor(on: string): ReadonlySet<JobState> {
+  return new Set(transitions.filter((t) => t.on === on && t.from !== 'new').map((t) => t.from as JobState))
+}
+
+/** What a store does to a running job, all of it in one guarded write. */
+export interface Outcome {
+  readonly to: Exclude<JobState, 'running'>
+  /** The attempt counts against `maxAttempts`. */
+  readonly spent: boolean
+  /** The worker was lost; counts against `maxCrashes`. */
+  readonly crashed: boolean
+  /** Milliseconds until due, for `scheduled` and `retrying`. */
+  readonly delay: number
+  /** Milliseconds that a finished job is kept; 0 removes it at once. */
+  readonly retain: number
+  readonly result: string | undefined
+  readonly failure: Failure | undefined
+  readonly reason: string | undefined
+}
+
+/** What a decision needs to know of the attempt. */
+export interface Attempt {
+  readonly attempt: number
+  readonly crashes: number
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  readonly retryDelay: number
+}
+
+export interface Retention {
+  readonly completed: number
+  readonly dead: number
+}
+
+export function completed(result: string | undefined, retention: Retention): Outcome {
+  return outcome('completed', { spent: true, result, retain: retention.completed })
+}
+
+export function released(): Outcome {
+  return outcome('pending', {})
+}
+
+export function snoozed(delay: number): Outcome {
+  return outcome('scheduled', { delay })
+}
+
+export function cancelled(reason: string, retention: Retention): Outcome {
+  return outcome('cancelled', { spent: true, reason, retain: retention.completed })
+}
+
+export interface FailureVerdict {
+  readonly failure: Failure
+  readonly error: unknown
+  readonly retryable: boolean
+  /** A delay that the error itself demands; it wins over the backoff. */
+  readonly retryAfter: number | undefined
+}
+
+/** A failed attempt is retried while attempts are left and the error allows it; otherwise the job is dead. */
+export function failed(
+  attempt: Attempt,
+  verdict: FailureVerdict,
+  backoff: CompiledBackoff,
+  retention: Retention,
+  random: () => number,
+): Outcome {
+  const { failure } = verdict
+  if (!verdict.retryable || attempt.attempt >= attempt.maxAttempts) {
+    return outcome('dead', { spent: true, failure, retain: retention.dead })
+  }
+  const state: BackoffState = { attempt: attempt.attempt, previous: attempt.retryDelay, error: verdict.error }
+  const delay = verdict.retryAfter ?? backoffDelay(backoff, state, random)
+  return outcome('retrying', { spent: true, failure, delay })
+}
+
+/** What a sweep knows of a job whose worker was lost. */
+export interface Orphan {
+  readonly crashes: number
+  readonly maxCrashes: number
+  readonly cancelReason: string | undefined
+}
+
+/**
+ * A lost worker spends the attempt, but exhausted attempts do not kill here: the job may have done nothing
+ * wrong, and crashes have a cap of their own.
+ */
+export function crashed(orphan: Orphan, failure: Failure, retention: Retention): Outcome {
+  if (orphan.cancelReason !== undefined) {
+    return outcome('cancelled', { spent: true, crashed: true, reason: orphan.cancelReason, retain: retention.completed })
+  }
+  if (orphan.crashes + 1 >= orphan.maxCrashes) {
+    return outcome('dead', { spent: true, crashed: true, failure, retain: retention.dead })
+  }
+  return outcome('pending', { spent: true, crashed: true, failure })
+}
+
+/** A job on its last life runs alone, so that a poison neighbour cannot take it along. */
+export function runsAlone(attempt: Attempt): boolean {
+  return attempt.crashes > 0 && attempt.crashes + 1 >= attempt.maxCrashes
+}
+
+/** A finished job that nobody wants to keep leaves no row behind. */
+export function leavesNothing(outcome: Outcome): boolean {
+  return outcome.retain === 0 && isFinal(outcome.to)
+}
+
+export const totalNames = ['enqueued', 'completed', 'failed', 'retried', 'dead', 'cancelled', 'crashed', 'pruned'] as const
+export type TotalName = (typeof totalNames)[number]
+
+/** The totals that an applied outcome adds to. */
+export function totalsOf({ to, crashed, failure }: Outcome): readonly TotalName[] {
+  if (to === 'completed') return ['completed']
+  const how: TotalName[] = crashed ? ['crashed'] : failure !== undefined ? ['failed'] : []
+  if (to === 'retrying') return [...how, 'retried']
+  return to === 'dead' || to === 'cancelled' ? [...how, to] : how
+}
+
+/** Always the same shape: stores read these fields for every job they settle. */
+function outcome(to: Outcome['to'], fields: Partial<Omit<Outcome, 'to'>>): Outcome {
+  return {
+    to,
+    spent: fields.spent ?? false,
+    crashed: fields.crashed ?? false,
+    delay: fields.delay ?? 0,
+    retain: fields.retain ?? 0,
+    result: fields.result,
+    failure: fields.failure,
+    reason: fields.reason,
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * The contract between Millrace and an engine. Batch first, about a dozen verbs.
+ *
+ * Rules for every engine; `describeStore` in millrace/testing checks them:
+ * - A write under a lease compares the token in the same atomic step and answers `lost` when it differs.
+ * - Time that decides anything is the store's own clock. Requests carry delays, not dates, except `runAt`.
+ * - A verb is atomic: all of a call, or an error and nothing of it.
+ * - `insert` is idempotent by id; a settlement repeated is `lost`; a claim repeated with its token returns
+ *   the jobs that it already holds.
+ * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
+ * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
+ */
+import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
+import type { Pick, Room } from './lanes.js'
+import type { Orphan, Outcome, TotalName } from './lifecycle.js'
+
+export interface Store {
+  readonly capabilities: Capabilities
+  open(): Promise<void>
+  close(): Promise<void>
+
+  /**
+   * With `tx`, the caller's own transaction, the jobs exist if and only if it commits; where the driver is
+   * synchronous the write has happened, or thrown, when `insert` returns.
+   */
+  insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]>
+  /** Settles what ended and claims what is next: one round trip, one commit. */
+  exchange(request: ExchangeRequest): Promise<ExchangeResult>
+  /** Renews the worker's lease (nine tenths of it are left at least) and writes what its jobs reported. */
+  extend(request: ExtendRequest): Promise<ExtendResult>
+  /** Due jobs become ready, finished ones expire, orphans of dead workers are named. Bounded per call. */
+  sweep(request: SweepRequest): Promise<SweepReport>
+  /** Carries out an operator's command on up to `limit` jobs; `cursor` goes on where the last call ended. */
+  operate(selector: Selector, command: Command): Promise<OperateReport>
+  configure(queue: string, settings: QueueSettings): Promise<void>
+
+  get(ids: readonly string[]): Promise<(JobRecord | undefined)[]>
+  trail(id: string): Promise<JobTrail | undefined>
+  list(query: JobQuery): Promise<JobPage>
+  counts(): Promise<Counts>
+  /** The dead, grouped by cause. */
+  causes(): Promise<Cause[]>
+
+  subscribe(listener: (signal: Signal) => void): () => void
+}
+
+export interface Capabilities {
+  readonly engine: string
+  /** Survives the process. */
+  readonly durable: boolean
+  /** Other processes can share the same jobs. */
+  readonly shared: boolean
+  /** `insert` takes the caller's transaction. */
+  readonly transactions: boolean
+}
+
+export interface InsertResult {
+  readonly status: 'inserted' | 'duplicate'
+  /** The state of the job that stands. */
+  readonly state: JobState
+}
+
+export interface ExchangeRequest {
+  readonly worker: string
+  readonly settlements: readonly Settlement[]
+  readonly claim: ClaimRequest | undefined
+  /** Settles on behalf of a worker that was lost: refused when its lease is valid after all. */
+  readonly rescue?: boolean
+}
+
+export interface Settlement {
+  readonly id: string
+  readonly token: string
+  readonly outcome: Outcome
+  /** Jobs that the handler added; they exist if and only if the settlement is applied. */
+  readonly inserts: readonly NewJob[] | undefined
+  /** Progress and logs that no `extend` has carried yet. */
+  readonly report?: Report | undefined
+}
+
+export interface Report {
+  readonly progress: string | undefined
+  readonly logs: readonly LogLine[] | undefined
+}
+
+export interface ClaimRequest {
+  /** Fresh and unguessable for each claim; becomes part of the tokens of the jobs claimed. */
+  readonly token: string
+  /** Milliseconds of the worker's lease; a claim that takes jobs renews it. */
+  readonly lease: number
+  readonly room: Room
+  readonly picks: readonly Pick[]
+}
+
+export interface ExchangeResult {
+  /** One for each settlement, in order. */
+  readonly settled: readonly SettleResult[]
+  readonly claimed: readonly ClaimedJob[]
+}
+
+export type SettleResult = 'applied' | 'lost'
+
+export interface ExtendRequest {
+  readonly worker: string
+  readonly lease: number
+  readonly held: readonly Held[]
+}
+
+export interface Held extends Report {
+  readonly id: string
+  readonly token: string
+}
+
+export interface ExtendResult {
+  /** Ids of jobs that this worker no longer holds. Nothing was written for them. */
+  readonly lost: readonly string[]
+  readonly cancels: readonly { readonly id: string; readonly reason: string }[]
+}
+
+export interface SweepRequest {
+  readonly limit: number
+  /** The most finished jobs to keep in all; the ones closest to their expiry go first. */
+  readonly keep: { readonly completed: number; readonly dead: number }
+}
+
+export interface SweepReport {
+  readonly promoted: number
+  readonly pruned: number
+  readonly orphans: readonly OrphanedJob[]
+  /** Milliseconds until the next job is due, by the store's clock. */
+  readonly nextDue: number | undefined
+  /** The limit was reached; there is more to do. */
+  readonly more: boolean
+}
+
+export interface OrphanedJob extends Orphan {
+  readonly id: string
+  readonly token: string
+  readonly name: string
+  readonly queue: string
+  /** The attempt that was lost. */
+  readonly attempt: number
+  readonly worker: string
+}
+
+/** Which jobs. A state is needed so that no selector has to look at all jobs there are. */
+export interface JobFilter {
+  readonly state: JobState
+  readonly queue?: string | undefined
+  readonly name?: string | undefined
+  readonly tag?: string | undefined
+  /** Fingerprint of the failure; for dead jobs. */
+  readonly cause?: string | undefined
+  /** Bounds on the time of the state: due, started or finished, created for pending. Epoch ms, after ≤ t < before. */
+  readonly after?: number | undefined
+  readonly before?: number | undefined
+}
+
+export type Selector =
+  | { readonly ids: readonly string[] }
+  | { readonly filter: JobFilter; readonly limit: number; readonly cursor?: string | undefined }
+
+export type Command =
+  | { readonly do: 'cancel'; readonly reason: string; readonly retain: number }
+  | { readonly do: 'retry'; readonly delay: number; readonly spacing: number; readonly change: RetryChange }
+  | { readonly do: 'promote' }
+  | { readonly do: 'remove' }
+
+/** What a replayed job gets instead of what it had. */
+export interface RetryChange {
+  readonly input?: string
+  readonly lane?: number
+  readonly queue?: string
+  readonly maxAttempts?: number
+  readonly overrides?: string
+}
+
+export interface OperateReport {
+  /** Jobs that the command changed. */
+  readonly affected: readonly string[]
+  /** Running jobs that were asked to stop; their worker settles them. */
+  readonly asked: readonly string[]
+  /** Given ids that exist no more. */
+  readonly missing: readonly string[]
+  /** Jobs in a state that the command does not apply to. */
+  readonly refused: readonly string[]
+  readonly cursor: string | undefined
+}
+
+export interface JobQuery {
+  readonly filter: JobFilter
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+/** May hold fewer jobs than asked for and still have a cursor: a call looks at a bounded number of jobs. */
+export interface JobPage {
+  readonly jobs: readonly JobRecord[]
+  readonly cursor: string | undefined
+}
+
+export interface QueueSettings {
+  readonly paused?: boolean
+}
+
+export interface Counts {
+  readonly kinds: readonly KindCounts[]
+  /** Queues that do not hand out jobs. */
+  readonly paused: readonly string[]
+}
+
+/** Counts by state, and totals since the store was made. Kept by every write, so that reading them counts no rows. */
+export interface KindCounts {
+  readonly queue: string
+  readonly name: string
+  readonly lane: number
+  readonly states: Readonly<Record<JobState, number>>
+  readonly totals: Readonly<Record<TotalName, number>>
+}
+
+export interface Cause {
+  readonly cause: string
+  readonly name: string
+  readonly message: string
+  readonly count: number
+  readonly firstAt: number
+  readonly lastAt: number
+  /** A job that died of it. */
+  readonly sample: string
+}
+
+export type Signal =
+  /** Jobs became ready in these queues. */
+  | { readonly type: 'ready'; readonly queues: ReadonlySet<string> }
+  /** A job will be due in `delay` ms. */
+  | { readonly type: 'due'; readonly delay: number }
+  /** These jobs were settled; the list may hold refused ones too. */
+  | { readonly type: 'settled'; readonly settlements: readonly Settlement[] }
+  /** A running job was asked to stop. */
+  | { readonly type: 'cancel' }
+  /** Another process changed something. */
+  | { readonly type: 'changed' }

@@ -1,0 +1,29 @@
+export { DeadLetters, type DeadFilter, type DeadGroup, type RetryAllOptions, type RetryAllReport, type RetryOptions } from './client/dead.js'
+export type { TransactionOption } from './client/enqueue.js'
+export { type CancelResult, JobHandle, type JobSnapshot, type WaitOptions } from './client/inspect.js'
+export { type QueueDepth, QueueHandle } from './client/queue.js'
+export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
+export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
+export type { Clock } from './core/clock.js'
+export { type Codec, jsonCodec } from './core/codec.js'
+export {
+  type AnyJob,
+  cancel,
+  defineJob,
+  Directive,
+  type EnqueueFromHandler,
+  type EnqueueOptions,
+  type JobContext,
+  type JobDefinition,
+  type JobOptions,
+  snooze,
+} from './core/definition.js'
+export type { Duration } from './core/duration.js'
+export { type ErrorCode, isMillraceError, MillraceError, NonRetryableError, RetryAfter } from './core/errors.js'
+export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export type { AttemptRecord, Failure, JobState, LogLevel, LogLine } from './core/job.js'
+export type { Priority } from './core/lanes.js'
+export { type JobPolicy, type LaneOptions, type RetainOptions } from './core/options.js'
+export type { Store } from './core/store.js'
+export { Millrace, type MillraceOptions } from './millrace.js'
+export { Worker, type WorkerOptions } from './worker/worker.js'

@@ -1,0 +1,188 @@
+import { DeadLetters } from './client/dead.js'
+import { Enqueuer, type TransactionOption } from './client/enqueue.js'
+import { Inspector, type JobHandle } from './client/inspect.js'
+import { QueueHandle } from './client/queue.js'
+import type { Runtime } from './client/runtime.js'
+import { readStats, type Stats } from './client/stats.js'
+import { bounds } from './core/bounds.js'
+import type { Clock } from './core/clock.js'
+import { type Codec, jsonCodec } from './core/codec.js'
+import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js'
+import type { Duration } from './core/duration.js'
+import { MillraceError } from './core/errors.js'
+import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
+import { integer, invalid, jobId, noUnknown } from './core/options.js'
+import type { Store } from './core/store.js'
+import { checkStore, storeFromUrl } from './store-url.js'
+import { systemClock } from './system/clock.js'
+import { Worker, type WorkerOptions } from './worker/worker.js'
+
+export interface MillraceOptions {
+  /** `'memory:'`, `'sqlite:path/to/file.db'`, or a store object. */
+  readonly store: string | Store
+  /** The jobs that this process's workers can run. */
+  readonly jobs?: readonly AnyJob[]
+  /** @default jsonCodec */
+  readonly codec?: Codec
+  /** Bytes of an encoded input. @default 1 MiB */
+  readonly maxPayload?: number
+  /** Bytes of an encoded result. @default 1 MiB */
+  readonly maxResult?: number
+  /** For tests: workers and waits follow it. A store has its own. @default the system's */
+  readonly clock?: Clock
+  /** For tests: jitter comes from it. @default Math.random */
+  readonly random?: () => number
+}
+
+/** One job system over one store. Opens the store on first use. */
+export class Millrace {
+  /** Dead letters: list, group, retry, purge. */
+  readonly dead: DeadLetters
+  readonly #runtime: MillraceRuntime
+  readonly #jobs = new Map<string, AnyJob>()
+  readonly #inspector: Inspector
+  readonly #enqueuer: Enqueuer
+  readonly #workers = new Set<Worker>()
+
+  constructor(options: MillraceOptions) {
+    noUnknown(options, ['store', 'jobs', 'codec', 'maxPayload', 'maxResult', 'clock', 'random'], 'Millrace')
+    for (const job of options.jobs ?? []) this.#register(job)
+    this.#runtime = new MillraceRuntime(options)
+    this.#inspector = new Inspector(this.#runtime)
+    this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector)
+    this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
+  }
+
+  /** Opens the store now, so that a wrong path or a damaged file shows at the start. */
+  open(): Promise<void> {
+    return this.#runtime.ready()
+  }
+
+  /** Adds a job. Resolves when the store has it for good; an `id` that exists gives the job that stands. */
+  enqueue<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    input: NoInfer<I>,
+    options?: EnqueueOptions & TransactionOption,
+  ): Promise<JobHandle<R>> {
+    return this.#enqueuer.enqueue(job, input, options)
+  }
+
+  /** Adds many jobs in large batches. All inputs are checked before the first is written. */
+  enqueueMany<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    inputs: Iterable<NoInfer<I>>,
+    options?: Omit<EnqueueOptions, 'id'>,
+  ): Promise<JobHandle<R>[]> {
+    return this.#enqueuer.enqueueMany(job, inputs, options)
+  }
+
+  /** The handle of a job by its id. Pass its definition to type the result: `mill.job(id, sendEmail)`. */
+  job<I = unknown, O = I, R = unknown>(id: string, _definition?: JobDefinition<I, O, R>): JobHandle<R> {
+    return this.#inspector.handle<R>(jobId(id))
+  }
+
+  queue(name: string): QueueHandle {
+    return new QueueHandle(this.#runtime, name)
+  }
+
+  stats(): Promise<Stats> {
+    return readStats(this.#runtime)
+  }
+
+  /** A worker for the jobs given to the constructor; call `start` on it. */
+  worker(options: WorkerOptions = {}): Worker {
+    this.#runtime.refuseWhenClosed()
+    const worker = new Worker(this.#runtime, this.#jobs, options)
+    this.#workers.add(worker)
+    return worker
+  }
+
+  /** Listens to what this process does. Returns a function that ends it. */
+  on<E extends EventName>(event: E, listener: Listener<E>): () => void {
+    return this.#runtime.events.on(event, listener)
+  }
+
+  /** Stops the workers, each with its grace, and closes the store. */
+  async close(options: { readonly grace?: Duration } = {}): Promise<void> {
+    await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
+    this.#inspector.stop()
+    await this.#runtime.close()
+  }
+
+  #register(job: AnyJob): void {
+    if (typeof job?.run !== 'function') throw invalid('jobs', job, 'definitions made by defineJob')
+    if (this.#jobs.has(job.name)) throw invalid('jobs', job.name, 'each name once')
+    this.#jobs.set(job.name, job)
+  }
+}
+
+class MillraceRuntime implements Runtime {
+  readonly codec: Codec
+  readonly clock: Clock
+  readonly random: () => number
+  readonly events: Emitter
+  readonly limits: Runtime['limits']
+  readonly #given: string | Store
+  #store: Store | undefined
+  #opening: Promise<void> | undefined
+  #closed = false
+
+  constructor(options: MillraceOptions) {
+    checkStore(options.store)
+    this.#given = options.store
+    this.codec = options.codec ?? jsonCodec
+    this.clock = options.clock ?? systemClock
+    this.random = options.random ?? Math.random
+    this.events = new Emitter(warn)
+    this.limits = {
+      payload: integer(options.maxPayload ?? bounds.payloadBytes, 'maxPayload', 1, 1 << 30),
+      result: integer(options.maxResult ?? bounds.resultBytes, 'maxResult', 1, 1 << 30),
+    }
+  }
+
+  get store(): Store {
+    if (this.#store === undefined) throw new MillraceError('CLOSED', 'the store is not open; await mill.open() first')
+    return this.#store
+  }
+
+  isReady(): boolean {
+    return this.#store !== undefined
+  }
+
+  ready(): Promise<void> {
+    if (this.#closed) return Promise.reject(closedError())
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined // a later call may find the file or the server again
+      throw error
+    })
+    return this.#opening
+  }
+
+  refuseWhenClosed(): void {
+    if (this.#closed) throw closedError()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#opening?.catch(() => {})
+    const store = this.#store
+    this.#store = undefined
+    await store?.close()
+  }
+
+  async #open(): Promise<void> {
+    const store = typeof this.#given === 'string' ? await storeFromUrl(this.#given, this.clock) : this.#given
+    await store.open()
+    this.#store = store
+  }
+}
+
+function closedError(): MillraceError {
+  return new MillraceError('CLOSED', 'this Millrace is closed; make a new one')
+}
+
+/** An error that nobody listens to must still be seen. */
+function warn({ error, during }: MillraceEvents['error']): void {
+  const text = error instanceof Error ? error.message : String(error)
+  process.emitWarning(`${during}: ${text} (listen with mill.on('error', …))`, 'MillraceWarning')
+}

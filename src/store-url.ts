@@ -1,0 +1,34 @@
+import type { Clock } from './core/clock.js'
+import { MillraceError } from './core/errors.js'
+import { invalid } from './core/options.js'
+import type { Store } from './core/store.js'
+
+/** Engines by the scheme of their URL; each is loaded when it is used, so that its driver stays optional. */
+const engines: Record<string, (rest: string, clock: Clock) => Promise<Store>> = {
+  memory: async (_rest, clock) => new (await import('./stores/memory/index.js')).MemoryStore({ clock }),
+  sqlite: async (rest, clock) => new (await import('./stores/sqlite/index.js')).SqliteStore({ file: rest, clock }),
+}
+
+/** Complains at once, before anything is opened. */
+export function checkStore(store: string | Store): void {
+  if (typeof store === 'string') {
+    split(store)
+  } else if (typeof store?.exchange !== 'function') {
+    throw invalid('store', store, "'memory:', 'sqlite:file.db' or a store object")
+  }
+}
+
+export function storeFromUrl(url: string, clock: Clock): Promise<Store> {
+  const { engine, rest } = split(url)
+  return engine(rest, clock)
+}
+
+function split(url: string): { engine: (typeof engines)[string]; rest: string } {
+  const [, scheme = '', rest = ''] = /^([a-z]+):(?:\/\/(?=\/))?(.*)$/s.exec(url) ?? []
+  const engine = engines[scheme]
+  if (engine === undefined) {
+    throw new MillraceError('INVALID_OPTION', `store has no engine for '${scheme || 'no scheme'}'; expected 'memory:', 'sqlite:file.db' or a store object`, { field: 'store' })
+  }
+  if (scheme === 'sqlite' && rest === '') throw invalid('store', url, "a path, as in 'sqlite:jobs.db'")
+  return { engine, rest }
+}

@@ -1,0 +1,62 @@
+import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
+import type { Kind } from './kind.js'
+import type { Lease, Worker } from './worker.js'
+
+/**
+ * A job as it is kept. Small, because most of the time goes into memory: what a job that runs once and
+ * leaves nothing behind never needs is in its `story`.
+ */
+export class Entry {
+  /** Position in line, kept for life: a job that comes back stands where it stood. */
+  readonly seq: number
+  job: NewJob
+  kind: Kind
+  state: JobState = 'pending'
+  readonly createdAt: number
+  /** Orders the job among those of its state: when it is due, when it expires, else 0. */
+  rank = 0
+  /** Set while running; shared by the jobs of one claim. */
+  lease: Lease | undefined = undefined
+  /** Index into what the lease holds. */
+  slot = 0
+  story: Story | undefined = undefined
+
+  constructor(seq: number, job: NewJob, kind: Kind, createdAt: number) {
+    this.seq = seq
+    this.job = job
+    this.kind = kind
+    this.createdAt = createdAt
+  }
+}
+
+const none: readonly never[] = []
+
+/** What happened to a job so far. */
+class Story {
+  /** Attempts spent; the running one is not among them yet. */
+  attempt = 0
+  crashes = 0
+  retryDelay = 0
+  startedAt: number | undefined = undefined
+  finishedAt: number | undefined = undefined
+  result: string | undefined = undefined
+  failure: Failure | undefined = undefined
+  /** Set while dead. */
+  cause: string | undefined = undefined
+  cancelReason: string | undefined = undefined
+  progress: string | undefined = undefined
+  /** Replaced as a whole, so that a reader keeps what it was given. */
+  attempts: readonly AttemptRecord[] = none
+  logs: readonly LogLine[] = none
+}
+
+export function storyOf(entry: Entry): Story {
+  entry.story ??= new Story()
+  return entry.story
+}
+
+/** The guard of every write under a lease. */
+export function isHeld(entry: Entry | undefined, worker: Worker, token: string): entry is Entry {
+  const lease = entry?.lease
+  return lease !== undefined && lease.worker === worker && lease.token === token
+}

@@ -1,0 +1,30 @@
+import { bounds } from '../../core/bounds.js'
+import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
+import { type Entry, isHeld, storyOf } from './entry.js'
+import type { Tables } from './tables.js'
+
+/** Renews the worker's lease; writes progress and logs of the jobs that it still holds, and only of those. */
+export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
+  const worker = tables.renew(request.worker, tables.clock.now() + request.lease)
+  const lost: string[] = []
+  const cancels: { id: string; reason: string }[] = []
+  for (const held of request.held) {
+    const entry = tables.jobs.get(held.id)
+    if (!isHeld(entry, worker, held.token)) {
+      lost.push(held.id)
+      continue
+    }
+    const reason = entry.story?.cancelReason
+    if (reason !== undefined) cancels.push({ id: held.id, reason })
+    writeReport(entry, held)
+  }
+  return { lost, cancels }
+}
+
+/** Sets the progress; appends lines to the log and lets the oldest go. */
+export function writeReport(entry: Entry, { progress, logs }: Report): void {
+  if (progress !== undefined) storyOf(entry).progress = progress
+  if (logs === undefined || logs.length === 0) return
+  const story = storyOf(entry)
+  story.logs = [...story.logs, ...logs.slice(-bounds.logLines)].slice(-bounds.logLines)
+}

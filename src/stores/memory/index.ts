@@ -1,0 +1,153 @@
+import type { Clock } from '../../core/clock.js'
+import { MillraceError } from '../../core/errors.js'
+import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
+import { noUnknown } from '../../core/options.js'
+import type {
+  Capabilities,
+  Cause,
+  Command,
+  Counts,
+  ExchangeRequest,
+  ExchangeResult,
+  ExtendRequest,
+  ExtendResult,
+  InsertResult,
+  JobPage,
+  JobQuery,
+  OperateReport,
+  QueueSettings,
+  Selector,
+  Signal,
+  Store,
+  SweepReport,
+  SweepRequest,
+} from '../../core/store.js'
+import { systemClock } from '../../system/clock.js'
+import { claim } from './claim.js'
+import { extend } from './extend.js'
+import { insert } from './insert.js'
+import { operate } from './operate.js'
+import { counts, get, list, trail } from './read.js'
+import { settle } from './settle.js'
+import { sweep } from './sweep.js'
+import { Tables } from './tables.js'
+
+export interface MemoryOptions {
+  /** The store's clock; tests pass a virtual one. @default the system's */
+  readonly clock?: Clock
+}
+
+export function memoryStore(options: MemoryOptions = {}): MemoryStore {
+  return new MemoryStore(options)
+}
+
+/**
+ * Jobs in this process alone; they end with it. The model of what every engine does: each verb does all of
+ * its work before it returns its promise, so nothing ever comes in between.
+ */
+export class MemoryStore implements Store {
+  readonly capabilities: Capabilities = {
+    engine: 'memory',
+    durable: false,
+    shared: false,
+    transactions: false,
+  }
+  readonly #clock: Clock
+  #tables: Tables | undefined
+
+  constructor(options: MemoryOptions = {}) {
+    noUnknown(options, ['clock'], 'memory')
+    this.#clock = options.clock ?? systemClock
+    this.#tables = new Tables(this.#clock)
+  }
+
+  async open(): Promise<void> {
+    this.#open()
+  }
+
+  async close(): Promise<void> {
+    this.#tables = undefined
+  }
+
+  async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
+    const tables = this.#open()
+    if (tx !== undefined) throw noTransactions()
+    tables.needRoom(jobs.length)
+    const results = insert(tables, jobs, this.#clock.now())
+    tables.signals.tell()
+    return results
+  }
+
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const tables = this.#open()
+    const now = this.#clock.now()
+    const settled = settle(tables, request, now)
+    const claimed = request.claim === undefined ? [] : claim(tables, request.worker, request.claim, now)
+    tables.signals.tell()
+    return { settled, claimed }
+  }
+
+  async extend(request: ExtendRequest): Promise<ExtendResult> {
+    return extend(this.#open(), request)
+  }
+
+  async sweep(request: SweepRequest): Promise<SweepReport> {
+    const tables = this.#open()
+    const report = sweep(tables, request)
+    tables.signals.tell()
+    return report
+  }
+
+  async operate(selector: Selector, command: Command): Promise<OperateReport> {
+    const tables = this.#open()
+    const report = operate(tables, selector, command)
+    tables.signals.tell()
+    return report
+  }
+
+  async configure(queue: string, { paused }: QueueSettings): Promise<void> {
+    const { kinds, signals } = this.#open()
+    if (paused === undefined) return
+    kinds.queue(queue).paused = paused
+    if (!paused) signals.ready(queue)
+    signals.tell()
+  }
+
+  async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
+    return get(this.#open(), ids)
+  }
+
+  async trail(id: string): Promise<JobTrail | undefined> {
+    return trail(this.#open(), id)
+  }
+
+  async list(query: JobQuery): Promise<JobPage> {
+    return list(this.#open(), query)
+  }
+
+  async counts(): Promise<Counts> {
+    return counts(this.#open())
+  }
+
+  async causes(): Promise<Cause[]> {
+    return this.#open().causes.list()
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    return this.#open().signals.subscribe(listener)
+  }
+
+  #open(): Tables {
+    if (this.#tables === undefined) throw new MillraceError('CLOSED', 'the store is closed')
+    return this.#tables
+  }
+}
+
+function noTransactions(): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    'the memory store has no transactions, so it cannot take part in `tx`; ' +
+      'leave it out, or use an engine that shares your database',
+    { field: 'tx' },
+  )
+}

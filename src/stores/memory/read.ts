@@ -1,0 +1,69 @@
+import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
+import type { Counts, JobPage, JobQuery } from '../../core/store.js'
+import type { Entry } from './entry.js'
+import { select } from './select.js'
+import type { Tables } from './tables.js'
+
+export function get({ jobs }: Tables, ids: readonly string[]): (JobRecord | undefined)[] {
+  return ids.map((id) => {
+    const entry = jobs.get(id)
+    return entry === undefined ? undefined : toRecord(entry)
+  })
+}
+
+export function trail({ jobs }: Tables, id: string): JobTrail | undefined {
+  const entry = jobs.get(id)
+  return entry === undefined
+    ? undefined
+    : { attempts: entry.story?.attempts ?? [], logs: entry.story?.logs ?? [] }
+}
+
+export function list(tables: Tables, query: JobQuery): JobPage {
+  const { entries, cursor } = select(tables, query)
+  return { jobs: entries.map(toRecord), cursor }
+}
+
+export function counts({ kinds }: Tables): Counts {
+  return {
+    kinds: Array.from(kinds.all(), ({ queue, name, lane, states, totals }) => ({
+      queue: queue.name,
+      name,
+      lane,
+      states: { ...states },
+      totals: { ...totals },
+    })),
+    paused: [...kinds.queues.values()]
+      .filter((queue) => queue.paused)
+      .map((queue) => queue.name)
+      .sort(),
+  }
+}
+
+function toRecord(entry: Entry): JobRecord {
+  const { job, state, rank, lease, story } = entry
+  return {
+    id: job.id,
+    name: job.name,
+    queue: job.queue,
+    lane: job.lane,
+    state,
+    input: job.input,
+    attempt: (story?.attempt ?? 0) + (state === 'running' ? 1 : 0),
+    crashes: story?.crashes ?? 0,
+    maxAttempts: job.maxAttempts,
+    maxCrashes: job.maxCrashes,
+    createdAt: entry.createdAt,
+    dueAt: state === 'scheduled' || state === 'retrying' ? rank : undefined,
+    startedAt: lease?.at ?? story?.startedAt,
+    finishedAt: story?.finishedAt,
+    expiresAt: isFinal(state) ? rank : undefined,
+    worker: lease?.worker.id,
+    result: story?.result,
+    failure: story?.failure,
+    cancelReason: story?.cancelReason,
+    progress: story?.progress,
+    overrides: job.overrides,
+    tags: job.tags,
+    metadata: job.metadata,
+  }
+}

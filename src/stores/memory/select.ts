@@ -1,0 +1,107 @@
+import { MillraceError, show } from '../../core/errors.js'
+import { isFinal, type JobState } from '../../core/job.js'
+import type { JobFilter, JobQuery } from '../../core/store.js'
+import type { Entry } from './entry.js'
+import type { Tables } from './tables.js'
+
+interface Selection {
+  readonly entries: Entry[]
+  readonly cursor: string | undefined
+}
+
+/** A call looks at this many jobs at most; a filter that matches few gets a cursor to go on with. */
+const scanBudget = 5_000
+
+/** Walks the jobs of the filter's state in their own order and keeps those that it wants. */
+export function select(tables: Tables, { filter, limit, cursor }: JobQuery): Selection {
+  const entries: Entry[] = []
+  const start = readCursor(filter.state, cursor)
+  let looked = 0
+  let last: Entry | undefined
+  for (const entry of walk(tables, filter, start)) {
+    if (entries.length >= limit || looked === scanBudget) {
+      return { entries, cursor: last === undefined ? cursor : writeCursor(last) }
+    }
+    if (matches(entry, filter)) entries.push(entry)
+    last = entry
+    looked++
+  }
+  return { entries, cursor: undefined }
+}
+
+/** A place in a state's order: queue, lane and position; or worker and position; or rank and position. */
+type Place = readonly [number, number, number]
+
+function walk(tables: Tables, filter: JobFilter, place: Place): Iterable<Entry> {
+  const { state, cause } = filter
+  if (state === 'pending') return walkPending(tables, place)
+  if (state === 'running') return walkRunning(tables, place)
+  const shelf = cause !== undefined && state === 'dead' ? tables.causes.members(cause) : tables.shelves[state]
+  if (shelf === undefined) return []
+  return isFinal(state) ? shelf.before(place[0], place[1]) : shelf.after(place[0], place[1])
+}
+
+function* walkPending({ kinds }: Tables, [num, lane, seq]: Place): Generator<Entry, void> {
+  for (const queue of kinds.queues.values()) {
+    if (queue.num < num) continue
+    for (const [i, line] of queue.lines.entries()) {
+      if (queue.num > num || i > lane) yield* line.after(0, -1)
+      else if (i === lane) yield* line.after(0, seq)
+    }
+  }
+}
+
+function* walkRunning({ workers }: Tables, [num, seq]: Place): Generator<Entry, void> {
+  for (const worker of workers.values()) {
+    if (worker.num < num) continue
+    for (const entry of worker.held()) if (worker.num > num || entry.seq > seq) yield entry
+  }
+}
+
+function matches(entry: Entry, filter: JobFilter): boolean {
+  const { job } = entry
+  const at = timeOf(entry)
+  return (
+    (filter.queue === undefined || job.queue === filter.queue) &&
+    (filter.name === undefined || job.name === filter.name) &&
+    (filter.cause === undefined || entry.story?.cause === filter.cause) &&
+    (filter.after === undefined || at >= filter.after) &&
+    (filter.before === undefined || at < filter.before) &&
+    (filter.tag === undefined || job.tags?.includes(filter.tag) === true)
+  )
+}
+
+function timeOf({ state, createdAt, rank, lease, story }: Entry): number {
+  if (state === 'running') return lease?.at ?? createdAt
+  if (state === 'scheduled' || state === 'retrying') return rank
+  return story?.finishedAt ?? createdAt
+}
+
+function writeCursor(entry: Entry): string {
+  return [entry.state, ...placeOf(entry)].join(':')
+}
+
+function placeOf({ state, kind, lease, rank, seq }: Entry): Place {
+  if (state === 'pending') return [kind.queue.num, kind.lane, seq]
+  if (state === 'running') return [lease?.worker.num ?? 0, seq, 0]
+  return [rank, seq, 0]
+}
+
+/** Without a cursor, the place before the first job: finished jobs are listed newest first. */
+function readCursor(state: JobState, cursor: string | undefined): Place {
+  const end = Number.POSITIVE_INFINITY
+  if (cursor === undefined) return isFinal(state) ? [end, end, end] : [-end, -1, -1]
+  const [of, ...numbers] = cursor.split(':')
+  const [a = Number.NaN, b = Number.NaN, c = Number.NaN] = numbers.map((text) => Number(text || 'none'))
+  if (of !== state || numbers.length !== 3 || Number.isNaN(a + b + c)) {
+    throw new MillraceError(
+      'INVALID_OPTION',
+      `cursor is ${show(cursor)}; expected one that a list of ${state} jobs returned`,
+      {
+        field: 'cursor',
+        value: cursor,
+      },
+    )
+  }
+  return [a, b, c]
+}

@@ -1,0 +1,94 @@
+import { bounds } from '../../core/bounds.js'
+import { shortFailure } from '../../core/failure.js'
+import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
+import { leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
+import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
+import { type Entry, isHeld, storyOf } from './entry.js'
+import { writeReport } from './extend.js'
+import { insert } from './insert.js'
+import type { Tables } from './tables.js'
+import type { Lease, Worker } from './worker.js'
+
+/** Applies outcomes to the jobs that the worker still holds. */
+export function settle(tables: Tables, request: ExchangeRequest, now: number): SettleResult[] {
+  const { settlements } = request
+  tables.needRoom(countInserts(settlements))
+  if (settlements.length > 0) tables.signals.settled(settlements)
+  const worker = tables.workers.get(request.worker)
+  const isAlive = worker !== undefined && worker.expiresAt > now
+  if (worker === undefined || (request.rescue === true && isAlive)) return settlements.map(() => 'lost')
+
+  const results: SettleResult[] = []
+  for (const settlement of settlements) results.push(settleOne(tables, worker, settlement, now))
+  return results
+}
+
+function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: number): SettleResult {
+  const { id, outcome, inserts, report } = settlement
+  const entry = tables.jobs.get(id)
+  if (!isHeld(entry, worker, settlement.token)) return 'lost'
+  const lease = entry.lease as Lease
+  tables.leave(entry)
+  for (const total of totalsOf(outcome)) entry.kind.totals[total]++
+  if (leavesNothing(outcome)) {
+    tables.jobs.delete(id)
+  } else {
+    apply(tables, entry, outcome, lease, now)
+    if (report !== undefined) writeReport(entry, report)
+  }
+  if (inserts !== undefined) insert(tables, inserts, now)
+  return 'applied'
+}
+
+function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {
+  const { to, failure } = outcome
+  const story = storyOf(entry)
+  if (outcome.spent) story.attempt++
+  if (outcome.crashed) story.crashes++
+  story.retryDelay = to === 'retrying' ? outcome.delay : 0
+  story.startedAt = lease.at
+  story.finishedAt = isFinal(to) ? now : undefined
+  story.result = outcome.result
+  story.cancelReason = outcome.reason
+  if (failure !== undefined) {
+    story.failure = failure
+    story.attempts = withAttempt(story.attempts, outcome, failure, lease, now)
+  }
+  tables.enter(entry, to, rankIn(outcome, now))
+  if (to === 'dead' && failure !== undefined) tables.causes.add(entry, failure, now)
+  if (isDelayed(outcome)) tables.signals.due(outcome.delay)
+}
+
+function rankIn(outcome: Outcome, now: number): number {
+  if (isFinal(outcome.to)) return now + outcome.retain
+  return isDelayed(outcome) ? now + outcome.delay : 0
+}
+
+function isDelayed({ to }: Outcome): boolean {
+  return to === 'scheduled' || to === 'retrying'
+}
+
+/** The last attempts, each with a short form of what went wrong. Attempts given back do not count. */
+function withAttempt(
+  attempts: readonly AttemptRecord[],
+  { to }: Outcome,
+  failure: Failure,
+  lease: Lease,
+  now: number,
+): AttemptRecord[] {
+  const record: AttemptRecord = {
+    attempt: (attempts.at(-1)?.attempt ?? 0) + 1,
+    startedAt: lease.at,
+    endedAt: now,
+    worker: lease.worker.id,
+    to,
+    failure: shortFailure(failure),
+  }
+  return [...attempts, record].slice(-bounds.attemptsKept)
+}
+
+function countInserts(settlements: readonly Settlement[]): number {
+  let count = 0
+  for (const { inserts } of settlements) if (inserts !== undefined) count += inserts.length
+  return count
+}

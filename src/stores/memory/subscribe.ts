@@ -1,0 +1,74 @@
+import type { Settlement, Signal } from '../../core/store.js'
+
+/** Wake-ups. Collected while a verb works, told when it is done and all is consistent again. */
+export class Signals {
+  readonly #listeners = new Set<(signal: Signal) => void>()
+  #queues = new Set<string>()
+  /** The queue added last: jobs come in runs of the same queue. */
+  #lastQueue: string | undefined
+  #soonest = Number.POSITIVE_INFINITY
+  #settlements: readonly Settlement[] | undefined
+  #cancel = false
+  #changed = false
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  ready(queue: string): void {
+    if (this.#listeners.size === 0 || queue === this.#lastQueue) return
+    this.#lastQueue = queue
+    this.#queues.add(queue)
+  }
+
+  due(delay: number): void {
+    if (delay < this.#soonest) this.#soonest = delay
+  }
+
+  settled(settlements: readonly Settlement[]): void {
+    this.#settlements = settlements
+  }
+
+  cancel(): void {
+    this.#cancel = true
+  }
+
+  changed(): void {
+    this.#changed = true
+  }
+
+  /** The last thing a verb does. A listener may call the store, so nothing is left over when it is told. */
+  tell(): void {
+    const queues = this.#queues
+    const delay = this.#soonest
+    const settlements = this.#settlements
+    const cancel = this.#cancel
+    const changed = this.#changed
+    if (queues.size > 0) this.#queues = new Set()
+    this.#lastQueue = undefined
+    this.#soonest = Number.POSITIVE_INFINITY
+    this.#settlements = undefined
+    this.#cancel = false
+    this.#changed = false
+    if (this.#listeners.size === 0) return
+    if (queues.size > 0) this.#send({ type: 'ready', queues })
+    if (delay < Number.POSITIVE_INFINITY) this.#send({ type: 'due', delay })
+    if (settlements !== undefined) this.#send({ type: 'settled', settlements })
+    if (cancel) this.#send({ type: 'cancel' })
+    if (changed) this.#send({ type: 'changed' })
+  }
+
+  #send(signal: Signal): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(signal)
+      } catch (error) {
+        // The verb is done: a listener's fault must not look like a failure of it.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import type { FinalState } from '../../core/job.js'
+import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
+import type { Entry } from './entry.js'
+import { precedes } from './sorted.js'
+import type { Tables } from './tables.js'
+import type { Worker } from './worker.js'
+
+export function sweep(tables: Tables, request: SweepRequest): SweepReport {
+  const { limit } = request
+  const now = tables.clock.now()
+  const orphans = findOrphans(tables, now, limit)
+  const promoted = promote(tables, now, limit)
+  const pruned = prune(tables, now, request)
+  const next = soonest(tables)
+  return {
+    promoted,
+    pruned,
+    orphans,
+    nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
+    more: promoted >= limit || pruned >= limit || orphans.length >= limit,
+  }
+}
+
+/** Names the jobs of workers whose lease ran out, and forgets such workers without any. */
+function findOrphans(tables: Tables, now: number, limit: number): OrphanedJob[] {
+  const orphans: OrphanedJob[] = []
+  for (const worker of tables.workers.values()) {
+    if (worker.expiresAt > now) continue
+    const held = worker.held()
+    if (held.length === 0) tables.workers.delete(worker.id)
+    for (const entry of held.slice(0, limit - orphans.length)) orphans.push(toOrphan(entry, worker))
+  }
+  return orphans
+}
+
+function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
+  return {
+    id: job.id,
+    token: lease?.token ?? '',
+    name: job.name,
+    queue: job.queue,
+    attempt: (story?.attempt ?? 0) + 1,
+    worker: worker.id,
+    crashes: story?.crashes ?? 0,
+    maxCrashes: job.maxCrashes,
+    cancelReason: story?.cancelReason,
+  }
+}
+
+function promote(tables: Tables, now: number, limit: number): number {
+  let promoted = 0
+  for (; promoted < limit; promoted++) {
+    const entry = soonest(tables)
+    if (entry === undefined || entry.rank > now) break
+    tables.leave(entry)
+    tables.enter(entry, 'pending', 0)
+  }
+  return promoted
+}
+
+/** The job that is due first. */
+function soonest({ shelves }: Tables): Entry | undefined {
+  const scheduled = shelves.scheduled.first
+  const retrying = shelves.retrying.first
+  if (scheduled === undefined || retrying === undefined) return scheduled ?? retrying
+  return precedes(retrying, scheduled) ? retrying : scheduled
+}
+
+/** By age, then by count: those closest to their expiry go first. */
+function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): number {
+  let pruned = 0
+  for (const [state, most] of finished(keep)) {
+    const shelf = tables.shelves[state]
+    for (let entry = shelf.first; pruned < limit && entry !== undefined; pruned++) {
+      if (entry.rank > now && shelf.size <= most) break
+      tables.leave(entry)
+      tables.jobs.delete(entry.job.id)
+      entry.kind.totals.pruned++
+      entry = shelf.first
+    }
+  }
+  return pruned
+}
+
+/** Cancelled jobs share the bound of completed ones. */
+function finished(keep: SweepRequest['keep']): [FinalState, number][] {
+  return [
+    ['completed', keep.completed],
+    ['cancelled', keep.completed],
+    ['dead', keep.dead],
+  ]
+}

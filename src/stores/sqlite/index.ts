@@ -1,0 +1,239 @@
+import type { Clock } from '../../core/clock.js'
+import { type Duration, milliseconds } from '../../core/duration.js'
+import { MillraceError } from '../../core/errors.js'
+import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
+import { invalid, noUnknown } from '../../core/options.js'
+import type {
+  Capabilities,
+  Cause,
+  Command,
+  Counts,
+  ExchangeRequest,
+  ExchangeResult,
+  ExtendRequest,
+  ExtendResult,
+  InsertResult,
+  JobPage,
+  JobQuery,
+  OperateReport,
+  QueueSettings,
+  Selector,
+  Signal,
+  Store,
+  SweepReport,
+  SweepRequest,
+} from '../../core/store.js'
+import { systemClock } from '../../system/clock.js'
+import { makeClaim } from './claim.js'
+import { closed, type Connection, type ConnectionOptions, type Database, openConnection, storeError } from './connection.js'
+import { makeExtend, makeWriteReport } from './extend.js'
+import { type Insert, makeInsert } from './insert.js'
+import { makeOperate } from './operate.js'
+import { makeRead } from './read.js'
+import { makeRemoveRun, makeSettle } from './settle.js'
+import { Signals } from './subscribe.js'
+import { makeSweep } from './sweep.js'
+import { Tables } from './tables.js'
+
+export interface SqliteOptions {
+  /** Path of the database file. It may hold the caller's own tables too. */
+  readonly file: string
+  /**
+   * `full` survives a power cut; `normal` may then lose the last commits. A crash of the process loses
+   * nothing in either. @default 'full'
+   */
+  readonly synchronous?: 'full' | 'normal'
+  /** How long a write waits for other processes. @default '30s' */
+  readonly busyTimeout?: Duration
+  /** Whether the file is examined when it opens; `full` reads all of it. @default 'off' */
+  readonly integrityCheck?: 'quick' | 'full' | 'off'
+  readonly clock?: Clock
+}
+
+export function sqliteStore(options: SqliteOptions): SqliteStore {
+  return new SqliteStore(options)
+}
+
+/** Jobs in one file, shared by any number of processes of one machine. */
+export class SqliteStore implements Store {
+  readonly capabilities: Capabilities = { engine: 'sqlite', durable: true, shared: true, transactions: true }
+  readonly #options: ConnectionOptions
+  readonly #clock: Clock
+  #engine: Engine | undefined
+  #opening: Promise<void> | undefined
+  /** Inserts over connections of the caller. */
+  readonly #foreign = new WeakMap<Database, (jobs: readonly NewJob[]) => InsertResult[]>()
+
+  constructor(options: SqliteOptions) {
+    noUnknown(options, ['file', 'synchronous', 'busyTimeout', 'integrityCheck', 'clock'], 'sqlite')
+    if (typeof options.file !== 'string' || options.file === '') throw invalid('file', options.file, 'a path')
+    this.#clock = options.clock ?? systemClock
+    this.#options = {
+      file: options.file,
+      synchronous: options.synchronous ?? 'full',
+      busyTimeout: milliseconds(options.busyTimeout ?? '30s', 'busyTimeout'),
+      integrityCheck: options.integrityCheck ?? 'off',
+    }
+  }
+
+  open(): Promise<void> {
+    this.#opening ??= openConnection(this.#options).then((connection) => {
+      this.#engine = makeEngine(connection, this.#clock)
+    })
+    return this.#opening
+  }
+
+  async close(): Promise<void> {
+    const engine = this.#engine
+    this.#engine = undefined
+    engine?.signals.stop()
+    await engine?.connection.close()
+  }
+
+  insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
+    if (tx !== undefined) return Promise.resolve(this.#insertInto(tx, jobs))
+    return this.#write((engine) => engine.insert(jobs))
+  }
+
+  exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const { settlements, claim } = request
+    if (settlements.length === 0 && claim !== undefined && this.#engine?.claim.couldFind(claim) === false) {
+      // Looking takes no lock: an idle worker keeps nobody from writing.
+      return Promise.resolve({ settled: [], claimed: [] })
+    }
+    return this.#write((engine) => engine.exchange(request))
+  }
+
+  async extend(request: ExtendRequest): Promise<ExtendResult> {
+    return this.#open().extend.look(request) ?? this.#write((engine) => engine.extend.extend(request))
+  }
+
+  async sweep(request: SweepRequest): Promise<SweepReport> {
+    return this.#open().sweep(request)
+  }
+
+  operate(selector: Selector, command: Command): Promise<OperateReport> {
+    return this.#write((engine) => engine.operate(selector, command))
+  }
+
+  configure(queue: string, settings: QueueSettings): Promise<void> {
+    return this.#write((engine) => engine.configure(queue, settings))
+  }
+
+  async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
+    return this.#open().read.get(ids)
+  }
+
+  async trail(id: string): Promise<JobTrail | undefined> {
+    return this.#open().read.trail(id)
+  }
+
+  async list(query: JobQuery): Promise<JobPage> {
+    return this.#open().read.list(query)
+  }
+
+  async counts(): Promise<Counts> {
+    return this.#open().read.counts()
+  }
+
+  async causes(): Promise<Cause[]> {
+    return this.#open().read.causes()
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    return this.#open().signals.subscribe(listener)
+  }
+
+  #open(): Engine {
+    if (this.#engine === undefined) throw closed()
+    return this.#engine
+  }
+
+  #write<T>(work: (engine: Engine) => T): Promise<T> {
+    const engine = this.#engine
+    if (engine === undefined) return Promise.reject(closed())
+    return engine.connection.write(() => work(engine))
+  }
+
+  /** The caller commits: no group, no signal; other connections notice by themselves. */
+  #insertInto(tx: unknown, jobs: readonly NewJob[]): InsertResult[] {
+    this.#open()
+    const db = tx as Database
+    if (typeof db?.prepare !== 'function' || db.inTransaction !== true) {
+      throw new MillraceError('STORE_REFUSED', 'tx must be a better-sqlite3 database inside a transaction of its own', {
+        field: 'tx',
+      })
+    }
+    let insert = this.#foreign.get(db)
+    if (insert === undefined) {
+      insert = makeForeignInsert(db, this.#clock)
+      this.#foreign.set(db, insert)
+    }
+    try {
+      return insert(jobs)
+    } catch (error) {
+      throw storeError(error)
+    }
+  }
+}
+
+type Engine = ReturnType<typeof makeEngine>
+
+/** The verbs over one connection, each prepared once. */
+function makeEngine(connection: Connection, clock: Clock) {
+  const tables = new Tables(connection.db, clock)
+  const signals = new Signals(connection)
+  const insert = makeInsert(tables, signals)
+  const remove = makeRemoveRun(tables)
+  const writeReport = makeWriteReport(tables)
+  const settle = makeSettle(tables, { insert, remove, writeReport, signals })
+  const claim = makeClaim(tables)
+  const read = makeRead(tables)
+
+  connection.beforeCommit = () => tables.tally.write()
+  connection.onRollback = () => {
+    tables.forget()
+    signals.forget()
+  }
+
+  return {
+    connection,
+    signals,
+    insert,
+    claim,
+    exchange,
+    extend: makeExtend(tables, writeReport),
+    sweep: makeSweep(connection, tables, signals, remove),
+    operate: makeOperate(tables, read, signals, remove),
+    configure,
+    read,
+  }
+
+  function exchange({ worker, settlements, claim: wanted, rescue }: ExchangeRequest): ExchangeResult {
+    const refused = rescue === true && tables.workerIsAlive(worker, clock.now())
+    const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
+    if (settlements.length > 0) signals.settled(settlements)
+    return { settled, claimed: wanted === undefined ? [] : claim.take(worker, wanted) }
+  }
+
+  function configure(queue: string, { paused }: QueueSettings): void {
+    if (paused === undefined) return
+    tables.pause(queue, paused)
+    if (!paused) signals.ready(queue)
+  }
+}
+
+function makeForeignInsert(db: Database, clock: Clock): Insert {
+  const tables = new Tables(db, clock)
+  const insert = makeInsert(tables, { ready() {}, due() {} })
+  return (jobs) => {
+    try {
+      const results = insert(jobs)
+      tables.tally.write()
+      return results
+    } finally {
+      // The caller may roll back, so nothing learned here is kept.
+      tables.forget()
+    }
+  }
+}

@@ -1,0 +1,126 @@
+import { isFinal, type JobState } from '../../core/job.js'
+import { statesFor } from '../../core/lifecycle.js'
+import type { Command, OperateReport, Selector } from '../../core/store.js'
+import type { JobRow, Read } from './read.js'
+import { makeForgetDeath, type RemoveRun } from './settle.js'
+import { operate as sql, settle as settleSql, sweep as sweepSql } from './sql.generated.js'
+import type { Signals } from './subscribe.js'
+import { type Kind, stateNumber, type Tables } from './tables.js'
+
+export type Operate = (selector: Selector, command: Command) => OperateReport
+
+const cancellable = statesFor('cancel')
+const promotable = statesFor('promote')
+const retryable = statesFor('retry')
+
+/** Carries out an operator's command inside the current transaction. */
+export function makeOperate(tables: Tables, read: Read, signals: Signals, remove: RemoveRun): Operate {
+  const { db, tally, clock } = tables
+  const unready = db.prepare(sql.unready)
+  const cancelOne = db.prepare(sql.cancel)
+  const ask = db.prepare(sql.ask)
+  const retryOne = db.prepare(sql.retry)
+  const promoteOne = db.prepare(sweepSql.promote)
+  const ready = db.prepare(settleSql.ready)
+  const forgetDeath = makeForgetDeath(tables)
+
+  return (selector, command) => {
+    const { rows, missing, cursor } = select(selector)
+    const report = { affected: [] as string[], asked: [] as string[], refused: [] as string[], missing, cursor }
+    for (const row of rows) {
+      report[apply(row, command, report.affected.length)].push(row.id)
+    }
+    return report
+  }
+
+  function select(selector: Selector): { rows: JobRow[]; missing: string[]; cursor: string | undefined } {
+    if ('filter' in selector) {
+      const { rows, cursor } = read.rows(selector)
+      return { rows, missing: [], cursor }
+    }
+    const ids = [...new Set(selector.ids)]
+    const found = ids.map((id) => read.row(id))
+    return {
+      rows: found.filter((row) => row !== undefined),
+      missing: ids.filter((_, i) => found[i] === undefined),
+      cursor: undefined,
+    }
+  }
+
+  function apply(row: JobRow, command: Command, index: number): 'affected' | 'asked' | 'refused' {
+    const state = read.stateOf(row)
+    switch (command.do) {
+      case 'cancel':
+        return cancel(row, state, command)
+      case 'retry':
+        return retry(row, state, command, index)
+      case 'promote':
+        return promote(row, state)
+      case 'remove':
+        return removeJob(row, state)
+    }
+  }
+
+  function cancel(row: JobRow, state: JobState, { reason, retain }: Extract<Command, { do: 'cancel' }>) {
+    if (!cancellable.has(state)) return 'refused'
+    if (state === 'running') {
+      ask.run(reason, row.seq)
+      signals.cancel()
+      return 'asked'
+    }
+    takeOut(row, state)
+    tally.total(row.kind, 'cancelled', 1)
+    if (retain === 0) {
+      remove(row.seq, row.seq)
+    } else {
+      const now = clock.now()
+      cancelOne.run(reason, now, now + retain, row.seq)
+      tally.add(row.kind, 'cancelled', 1)
+    }
+    signals.changed()
+    return 'affected'
+  }
+
+  function retry(row: JobRow, state: JobState, command: Extract<Command, { do: 'retry' }>, index: number) {
+    if (!retryable.has(state)) return 'refused'
+    takeOut(row, state)
+    const { change } = command
+    const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
+    const delay = Math.round(command.delay + index * command.spacing)
+    const to = delay > 0 ? 'scheduled' : 'pending'
+    const dueAt = delay > 0 ? clock.now() + delay : null
+    retryOne.run(stateNumber[to], kind.id, dueAt, change.input ?? null, change.overrides ?? null, row.seq)
+    tally.add(kind.id, to, 1)
+    if (to === 'pending') enterLane(kind, row.seq)
+    else signals.due(delay)
+    return 'affected'
+  }
+
+  function promote(row: JobRow, state: JobState) {
+    if (!promotable.has(state)) return 'refused'
+    promoteOne.run(row.seq)
+    tally.move(row.kind, state, 'pending', 1)
+    enterLane(tables.kind(row.kind), row.seq)
+    return 'affected'
+  }
+
+  function removeJob(row: JobRow, state: JobState) {
+    if (state === 'running') return 'refused'
+    takeOut(row, state)
+    remove(row.seq, row.seq)
+    return 'affected'
+  }
+
+  /** Leaves the state that the job is in, with all that goes with it. */
+  function takeOut(row: JobRow, state: JobState): void {
+    const kind = tables.kind(row.kind)
+    if (state === 'pending') unready.run(kind.queueId, kind.lane, row.seq)
+    if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
+    tally.add(kind.id, state, -1)
+  }
+
+  function enterLane(kind: Kind, seq: number): void {
+    ready.run(kind.queueId, kind.lane, seq)
+    signals.ready(kind.queue)
+  }
+}

@@ -1,0 +1,56 @@
+-- :held  how many of a run of positions are still under this lease, and since when
+SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ? AND token = ?
+
+-- :releaseRun
+DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
+
+-- :release  the guard of every settlement: a lease that is gone or has another token changes nothing
+DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
+
+-- :removeRun
+DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?
+
+-- :removeAttempts
+DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
+
+-- :removeLogs
+DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
+
+-- :completeRun
+UPDATE millrace_job SET
+  state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL
+WHERE seq BETWEEN ? AND ?
+
+-- :complete
+UPDATE millrace_job SET
+  state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL, result = ?
+WHERE seq = ?
+
+-- :move  any other outcome
+UPDATE millrace_job SET
+  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
+  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
+WHERE seq = ?
+RETURNING id, attempt, crashes
+
+-- :ready
+INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
+
+-- :attempt
+INSERT OR REPLACE INTO millrace_attempt (seq, n, started_at, ended_at, worker, state, failure) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- :nextAttempt  attempts given back do not count, so the history has a numbering of its own
+SELECT coalesce(max(n), 0) + 1 FROM millrace_attempt WHERE seq = ?
+
+-- :trimAttempts
+DELETE FROM millrace_attempt WHERE seq = ? AND n <= ?
+
+-- :died
+INSERT INTO millrace_cause (cause, name, message, n, first_at, last_at, sample) VALUES (?, ?, ?, 1, ?, ?, ?)
+ON CONFLICT (cause) DO UPDATE SET n = n + 1, last_at = excluded.last_at, message = excluded.message, sample = excluded.sample
+
+-- :undied
+UPDATE millrace_cause SET n = n - 1 WHERE cause = ?
+
+-- :forgetCause
+DELETE FROM millrace_cause WHERE cause = ? AND n <= 0

@@ -1,0 +1,24 @@
+-- :due
+SELECT seq, kind, state FROM millrace_job WHERE due_at <= ? ORDER BY due_at LIMIT ?
+
+-- :promote
+UPDATE millrace_job SET state = 1, due_at = NULL WHERE seq = ?
+
+-- :nextDue
+SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
+
+-- :expired
+SELECT seq, kind, state, cause FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+
+-- :kept  how many finished jobs of a state there are
+SELECT coalesce(sum(n), 0) FROM millrace_tally WHERE what = ?
+
+-- :lost  workers whose lease ran out
+SELECT num, id FROM millrace_worker WHERE expires_at <= ? LIMIT ?
+
+-- :orphans
+SELECT l.seq, l.token, j.id, j.kind, j.attempt, j.crashes, j.cancel_reason
+FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq WHERE l.worker = ? LIMIT ?
+
+-- :forgetWorker
+DELETE FROM millrace_worker WHERE num = ? AND NOT EXISTS (SELECT 1 FROM millrace_lease WHERE worker = ?)

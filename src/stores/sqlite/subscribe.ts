@@ -1,0 +1,106 @@
+import type { Settlement, Signal } from '../../core/store.js'
+import type { Connection } from './connection.js'
+
+/**
+ * Wake-ups. What this process does is told after its commit; what others do shows as a change of
+ * `data_version`, which is polled every few milliseconds under work and every 100 ms when idle.
+ */
+export class Signals {
+  readonly #connection: Connection
+  readonly #listeners = new Set<(signal: Signal) => void>()
+  readonly #dataVersion
+  #readyQueues = new Set<string>()
+  #soonest = Number.POSITIVE_INFINITY
+  #scheduled = false
+  #timer: NodeJS.Timeout | undefined
+  #seen = 0
+  #pause = shortest
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+    this.#dataVersion = connection.db.prepare<[], number>('PRAGMA data_version').pluck()
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    this.#listeners.add(listener)
+    if (this.#timer === undefined) {
+      this.#seen = this.#dataVersion.get() as number
+      this.#poll()
+    }
+    return () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size === 0) this.stop()
+    }
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  ready(queue: string): void {
+    if (this.#listeners.size === 0) return
+    this.#readyQueues.add(queue)
+    this.#tellAfterCommit()
+  }
+
+  due(delay: number): void {
+    if (this.#listeners.size === 0) return
+    this.#soonest = Math.min(this.#soonest, delay)
+    this.#tellAfterCommit()
+  }
+
+  settled(settlements: readonly Settlement[]): void {
+    if (this.#listeners.size > 0) this.#connection.afterCommit(() => this.#tell({ type: 'settled', settlements }))
+  }
+
+  cancel(): void {
+    this.#connection.afterCommit(() => this.#tell({ type: 'cancel' }))
+  }
+
+  changed(): void {
+    this.#connection.afterCommit(() => this.#tell({ type: 'changed' }))
+  }
+
+  /** Forgets what a rolled-back transaction wanted to tell. */
+  forget(): void {
+    this.#readyQueues = new Set()
+    this.#soonest = Number.POSITIVE_INFINITY
+    this.#scheduled = false
+  }
+
+  #tellAfterCommit(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    this.#connection.afterCommit(() => {
+      const queues = this.#readyQueues
+      const delay = this.#soonest
+      this.forget()
+      if (queues.size > 0) this.#tell({ type: 'ready', queues })
+      if (delay < Number.POSITIVE_INFINITY) this.#tell({ type: 'due', delay })
+    })
+  }
+
+  #tell(signal: Signal): void {
+    for (const listener of this.#listeners) listener(signal)
+  }
+
+  #poll(): void {
+    this.#timer = setTimeout(() => {
+      if (!this.#connection.db.open) return
+      const version = this.#dataVersion.get() as number
+      if (version === this.#seen) {
+        this.#pause = Math.min(longest, this.#pause * 1.5)
+      } else {
+        this.#seen = version
+        this.#pause = shortest
+        this.#tell({ type: 'changed' })
+      }
+      this.#poll()
+    }, this.#pause)
+    this.#timer.unref()
+  }
+}
+
+const shortest = 2
+const longest = 100

@@ -1,0 +1,145 @@
+import type { FinalState } from '../../core/job.js'
+import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
+import type { Connection } from './connection.js'
+import { stateName } from './insert.js'
+import { makeForgetDeath, type RemoveRun } from './settle.js'
+import { settle as settleSql, sweep as sql } from './sql.generated.js'
+import type { Signals } from './subscribe.js'
+import { stateNumber, type Tables } from './tables.js'
+import { leaseToken } from './token.js'
+
+export type Sweep = (request: SweepRequest) => Promise<SweepReport>
+
+interface DueRow {
+  readonly seq: number
+  readonly kind: number
+  readonly state: number
+}
+
+interface ExpiredRow extends DueRow {
+  readonly cause: string | null
+}
+
+interface OrphanRow {
+  readonly seq: number
+  readonly token: string
+  readonly id: string
+  readonly kind: number
+  readonly attempt: number
+  readonly crashes: number
+  readonly cancel_reason: string | null
+}
+
+/** Looks before it locks: a sweep that finds nothing to do writes nothing. */
+export function makeSweep(connection: Connection, tables: Tables, signals: Signals, remove: RemoveRun): Sweep {
+  const { db, tally, clock } = tables
+  const due = db.prepare<[number, number], DueRow>(sql.due)
+  const promoteOne = db.prepare(sql.promote)
+  const ready = db.prepare(settleSql.ready)
+  const nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
+  const expired = db.prepare<[number, number, number], ExpiredRow>(sql.expired)
+  const kept = db.prepare<[string], number>(sql.kept).pluck()
+  const lost = db.prepare<[number, number], { num: number; id: string }>(sql.lost)
+  const orphans = db.prepare<[number, number], OrphanRow>(sql.orphans)
+  const forgetWorker = db.prepare(sql.forgetWorker)
+  const forgetDeath = makeForgetDeath(tables)
+
+  return async (request) => {
+    const now = clock.now()
+    const found = findOrphans(now, request.limit)
+    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0
+    const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
+    const next = nextDue.get()
+    return {
+      ...done,
+      orphans: found.jobs,
+      nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
+      more: done.promoted >= request.limit || done.pruned >= request.limit || found.jobs.length >= request.limit,
+    }
+  }
+
+  function isDue(now: number): boolean {
+    return due.get(now, 1) !== undefined
+  }
+
+  function hasExpired(now: number, { keep }: SweepRequest): boolean {
+    return finished(keep).some(([state, most]) => expired.get(stateNumber[state], now, 1) !== undefined || kept.get(state)! > most)
+  }
+
+  function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {
+    const now = clock.now()
+    for (const num of idleWorkers) forgetWorker.run(num, num)
+    return { promoted: promote(now, request.limit), pruned: prune(now, request) }
+  }
+
+  function promote(now: number, limit: number): number {
+    const rows = due.all(now, limit)
+    for (const row of rows) {
+      const kind = tables.kind(row.kind)
+      promoteOne.run(row.seq)
+      ready.run(kind.queueId, kind.lane, row.seq)
+      tally.move(kind.id, stateName(row.state), 'pending', 1)
+      signals.ready(kind.queue)
+    }
+    return rows.length
+  }
+
+  /** By age, then by count: those closest to their expiry go first. */
+  function prune(now: number, { limit, keep }: SweepRequest): number {
+    let pruned = 0
+    for (const [state, most] of finished(keep)) {
+      const old = expired.all(stateNumber[state], now, limit - pruned)
+      old.forEach(removeFinished)
+      pruned += old.length
+      const excess = Math.min((kept.get(state) as number) - old.length - most, limit - pruned)
+      if (excess <= 0) continue
+      const surplus = expired.all(stateNumber[state], Number.MAX_SAFE_INTEGER, excess)
+      surplus.forEach(removeFinished)
+      pruned += surplus.length
+    }
+    return pruned
+  }
+
+  function removeFinished(row: ExpiredRow): void {
+    remove(row.seq, row.seq)
+    if (row.cause !== null) forgetDeath(row.cause)
+    tally.add(row.kind, stateName(row.state), -1)
+    tally.total(row.kind, 'pruned', 1)
+  }
+
+  /** Jobs of workers whose lease ran out, and such workers without any. */
+  function findOrphans(now: number, limit: number): { jobs: OrphanedJob[]; idle: number[] } {
+    const jobs: OrphanedJob[] = []
+    const idle: number[] = []
+    for (const worker of lost.all(now, limit)) {
+      const rows = orphans.all(worker.num, limit - jobs.length)
+      if (rows.length === 0 && jobs.length < limit) idle.push(worker.num)
+      for (const row of rows) jobs.push(toOrphan(row, worker.id))
+    }
+    return { jobs, idle }
+  }
+
+  function toOrphan(row: OrphanRow, worker: string): OrphanedJob {
+    const kind = tables.kind(row.kind)
+    return {
+      id: row.id,
+      token: leaseToken(row.seq, row.kind, row.token),
+      name: kind.name,
+      queue: kind.queue,
+      attempt: row.attempt + 1,
+      worker,
+      crashes: row.crashes,
+      maxCrashes: kind.maxCrashes,
+      cancelReason: row.cancel_reason ?? undefined,
+    }
+  }
+}
+
+/** Cancelled jobs share the bound of completed ones. */
+function finished(keep: SweepRequest['keep']): [FinalState, number][] {
+  return [
+    ['completed', keep.completed],
+    ['cancelled', keep.completed],
+    ['dead', keep.dead],
+  ]
+}

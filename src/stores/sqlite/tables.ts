@@ -1,0 +1,192 @@
+import type { Clock } from '../../core/clock.js'
+import { jobStates, type JobState, type NewJob } from '../../core/job.js'
+import { type TotalName, totalNames } from '../../core/lifecycle.js'
+import type { Database } from './connection.js'
+import { tables as sql } from './sql.generated.js'
+
+/** What jobs that were enqueued alike have in common. */
+export interface Kind {
+  readonly id: number
+  readonly queueId: number
+  readonly queue: string
+  readonly lane: number
+  readonly name: string
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+}
+
+type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'>
+
+export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<JobState, number>
+
+const claimsRemembered = 1_000
+
+/**
+ * The small tables that every verb needs, over one connection: names become numbers, and counts are summed
+ * up until the end of the transaction. Numbers learned in a transaction that was rolled back are forgotten.
+ */
+export class Tables {
+  readonly db: Database
+  readonly clock: Clock
+  readonly tally: Tally
+  #kindsById = new Map<number, Kind>()
+  #kindsByKey = new Map<string, Kind>()
+  #last: Kind | undefined
+  #workers = new Map<string, number>()
+  /** Tokens of the last claims of this process: a claim whose reply was lost may be asked again. */
+  #claims = new Set<string>()
+  readonly #queue
+  readonly #addQueue
+  readonly #pause
+  readonly #kind
+  readonly #addKind
+  readonly #worker
+
+  constructor(db: Database, clock: Clock) {
+    this.db = db
+    this.clock = clock
+    this.tally = new Tally(db)
+    this.#queue = db.prepare<[string], { id: number; paused: number }>(sql.queue)
+    this.#addQueue = db.prepare<[string], number>(sql.addQueue).pluck()
+    this.#pause = db.prepare(sql.pause)
+    this.#kind = db.prepare<[number], Kind>(sql.kind)
+    this.#addKind = db.prepare<[number, number, string, number, number], number>(sql.addKind).pluck()
+    this.#worker = db.prepare<[string], { num: number; expires_at: number }>(sql.worker)
+  }
+
+  forget(): void {
+    this.#kindsById.clear()
+    this.#kindsByKey.clear()
+    this.#workers.clear()
+    this.#claims.clear()
+    this.#last = undefined
+    this.tally.forget()
+  }
+
+  kindOf(job: KindFields): Kind {
+    const last = this.#last
+    if (
+      last !== undefined &&
+      last.name === job.name &&
+      last.queue === job.queue &&
+      last.lane === job.lane &&
+      last.maxAttempts === job.maxAttempts &&
+      last.maxCrashes === job.maxCrashes
+    ) {
+      return last
+    }
+    const key = `${job.name}:${job.queue}:${job.lane}:${job.maxAttempts}:${job.maxCrashes}`
+    let kind = this.#kindsByKey.get(key)
+    if (kind === undefined) {
+      const queueId = this.#addQueue.get(job.queue) as number
+      const id = this.#addKind.get(queueId, job.lane, job.name, job.maxAttempts, job.maxCrashes) as number
+      kind = this.kind(id)
+      this.#kindsByKey.set(key, kind)
+    }
+    this.#last = kind
+    return kind
+  }
+
+  kind(id: number): Kind {
+    let kind = this.#kindsById.get(id)
+    if (kind === undefined) {
+      kind = this.#kind.get(id) as Kind
+      this.#kindsById.set(id, kind)
+    }
+    return kind
+  }
+
+  /** The number of a queue that may hand out jobs; undefined when it is paused or has never had one. */
+  openQueue(name: string): number | undefined {
+    const row = this.#queue.get(name)
+    return row === undefined || row.paused === 1 ? undefined : row.id
+  }
+
+  queueId(name: string): number | undefined {
+    return this.#queue.get(name)?.id
+  }
+
+  pause(queue: string, paused: boolean): void {
+    this.#addQueue.get(queue)
+    this.#pause.run(paused ? 1 : 0, queue)
+  }
+
+  workerNumber(id: string): number | undefined {
+    const known = this.#workers.get(id)
+    if (known !== undefined) return known
+    const num = this.#worker.get(id)?.num
+    if (num !== undefined) this.#workers.set(id, num)
+    return num
+  }
+
+  rememberWorker(id: string, num: number): void {
+    this.#workers.set(id, num)
+  }
+
+  /** Whether the claim is new; from now on it is not. */
+  isFreshClaim(token: string): boolean {
+    if (this.#claims.has(token)) return false
+    this.#claims.add(token)
+    if (this.#claims.size > claimsRemembered) {
+      const [oldest] = this.#claims
+      this.#claims.delete(oldest as string)
+    }
+    return true
+  }
+
+  workerIsAlive(id: string, now: number): boolean {
+    const row = this.#worker.get(id)
+    return row !== undefined && row.expires_at > now
+  }
+}
+
+/** Columns of the tally: the states, then the totals. */
+const columns = [...jobStates, ...totalNames.map((name) => `total.${name}`)]
+const totalNumber = Object.fromEntries(totalNames.map((name, i) => [name, jobStates.length + i])) as Record<TotalName, number>
+
+/** Counts by kind, summed in memory and written once per transaction. */
+class Tally {
+  #deltas = new Map<number, Int32Array>()
+  readonly #count
+
+  constructor(db: Database) {
+    this.#count = db.prepare(sql.count)
+  }
+
+  /** `n` more jobs of a kind are in `state`. */
+  add(kind: number, state: JobState, n: number): void {
+    this.#bump(kind, stateNumber[state], n)
+  }
+
+  total(kind: number, name: TotalName, n: number): void {
+    this.#bump(kind, totalNumber[name], n)
+  }
+
+  move(kind: number, from: JobState, to: JobState, n: number): void {
+    this.add(kind, from, -n)
+    this.add(kind, to, n)
+  }
+
+  #bump(kind: number, column: number, n: number): void {
+    let row = this.#deltas.get(kind)
+    if (row === undefined) {
+      row = new Int32Array(columns.length)
+      this.#deltas.set(kind, row)
+    }
+    row[column] = (row[column] as number) + n
+  }
+
+  /** The last thing a transaction does. */
+  write(): void {
+    for (const [kind, row] of this.#deltas) {
+      row.forEach((n, i) => {
+        if (n !== 0) this.#count.run(kind, columns[i], n)
+      })
+    }
+    this.#deltas.clear()
+  }
+
+  forget(): void {
+    this.#deltas.clear()
+  }
+}

@@ -1,0 +1,17 @@
+import type { Store } from '../../core/store.js'
+
+/** A store under test, open and empty, whose clock stands still unless it is told to move. */
+export interface StoreHarness {
+  readonly store: Store
+  /** Moves the store's clock. */
+  advance(ms: number): Promise<void> | void
+  /** A second handle on the same data, open, for engines that share it; closed by the harness. */
+  second?: () => Promise<Store>
+  close(): Promise<void>
+}
+
+/** What the suite needs of a test runner: vitest's own functions fit, node:test's need one line. */
+export interface Runner {
+  describe(name: string, fn: () => void): void
+  test(name: string, fn: () => Promise<void> | void, timeout?: number): void
+}

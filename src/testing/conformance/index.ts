@@ -1,0 +1,86 @@
+/**
+ * The suite that every engine passes. An engine's own test file is ten lines: it makes harnesses and hands
+ * over its runner. Each test has a store of its own, and none waits for time: they move the store's clock.
+ */
+import { configure } from './configure.js'
+import { crash } from './crash.js'
+import { claimTests, settleTests } from './exchange.js'
+import { extend } from './extend.js'
+import { fencing } from './fencing.js'
+import type { Runner, StoreHarness } from './harness.js'
+import type { Test } from './helpers.js'
+import { insert } from './insert.js'
+import { lanes } from './lanes.js'
+import { checkAgainstModel } from './model.js'
+import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
+import { handlesTests, races } from './races.js'
+import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { subscribe } from './subscribe.js'
+import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+
+export type { Runner, StoreHarness } from './harness.js'
+
+export interface DescribeStoreOptions {
+  readonly runner: Runner
+  /** A store of its own for each test. */
+  readonly make: () => Promise<StoreHarness>
+  /** Random runs against the model. @default 1000 */
+  readonly modelRuns?: number
+  /** Makes the random runs the same every time. @default a new one each time, printed when a run fails */
+  readonly seed?: number
+}
+
+const parts: readonly [string, (test: Test) => void][] = [
+  ['insert', insert],
+  ['exchange: claim', claimTests],
+  ['exchange: settle', settleTests],
+  ['extend', extend],
+  ['sweep: due', sweepDue],
+  ['sweep: retention', sweepExpired],
+  ['sweep: orphans', sweepOrphans],
+  ['operate: states', operateStates],
+  ['operate: cancel', cancelTests],
+  ['operate: retry', retryTests],
+  ['operate: promote and remove', promoteAndRemoveTests],
+  ['operate: filters', operateFilters],
+  ['configure', configure],
+  ['get', getTests],
+  ['trail', trailTests],
+  ['list', listTests],
+  ['counts', countTests],
+  ['causes', causeTests],
+  ['subscribe', subscribe],
+  ['lanes', lanes],
+  ['fencing', fencing],
+  ['races', races],
+  ['several handles', handlesTests],
+  ['crash', crash],
+]
+
+export function describeStore(name: string, options: DescribeStoreOptions): void {
+  const { runner, make, modelRuns = 1000, seed } = options
+  runner.describe(`${name}: conformance`, () => {
+    for (const [part, define] of parts) {
+      runner.describe(part, () => define((title, body) => runner.test(title, () => withHarness(make, body))))
+    }
+    runner.describe('model', () => {
+      const check = () => checkAgainstModel({ make, runs: modelRuns, seed })
+      runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
+    })
+  })
+}
+
+/** Generous, because a run that fails is shrunk. */
+const modelTimeout = 300_000
+
+async function withHarness(
+  make: () => Promise<StoreHarness>,
+  body: (harness: StoreHarness) => Promise<void>,
+): Promise<void> {
+  const harness = await make()
+  try {
+    await body(harness)
+  } finally {
+    await harness.close()
+  }
+}

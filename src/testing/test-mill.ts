@@ -1,0 +1,199 @@
+import { AssertionError } from 'node:assert'
+import { isDeepStrictEqual } from 'node:util'
+import type { TransactionOption } from '../client/enqueue.js'
+import { type JobHandle, type JobSnapshot } from '../client/inspect.js'
+import type { EnqueueOptions, JobDefinition } from '../core/definition.js'
+import { type Duration, milliseconds } from '../core/duration.js'
+import { bounds } from '../core/bounds.js'
+import { jobStates } from '../core/job.js'
+import type { Store } from '../core/store.js'
+import { Millrace, type MillraceOptions } from '../millrace.js'
+import { MemoryStore } from '../stores/memory/index.js'
+import type { Worker, WorkerOptions } from '../worker/worker.js'
+import { settle, VirtualClock } from './virtual-clock.js'
+
+export interface TestMillOptions extends Pick<MillraceOptions, 'jobs' | 'codec' | 'random'> {
+  /** Where virtual time starts. @default '2030-01-01T00:00:00Z' */
+  readonly start?: number | string | Date
+  /** `enqueue` runs the job, and what follows from it, before it returns. @default false */
+  readonly inline?: boolean
+  /** Makes the store over the virtual clock. @default the memory engine */
+  readonly store?: (clock: VirtualClock) => Store
+  readonly worker?: Omit<WorkerOptions, 'handleSignals'>
+}
+
+export interface DrainOptions {
+  /** Also runs what is due later, moving virtual time from one due time to the next. @default false */
+  readonly later?: boolean
+  /** Real time after which a handler that never ends fails the test. @default '10s' */
+  readonly timeout?: Duration
+}
+
+/** Jobs of a kind whose input contains `match`, with the input typed. */
+export type Enqueued<I> = JobSnapshot & { readonly input: I }
+
+/**
+ * A whole Millrace in the test's own process and time: no server, no waiting. Workers, timeouts, delays and
+ * retries follow `clock`.
+ */
+export class TestMill extends Millrace {
+  readonly clock: VirtualClock
+  readonly #store: Store
+  readonly #inline: boolean
+  readonly #workerOptions: WorkerOptions
+  #worker: Worker | undefined
+  #draining = 0
+
+  constructor(options: TestMillOptions = {}) {
+    const clock = new VirtualClock(options.start)
+    const store = options.store?.(clock) ?? new MemoryStore({ clock })
+    super({
+      store,
+      clock,
+      random: options.random ?? (() => 0.5),
+      ...(options.jobs !== undefined && { jobs: options.jobs }),
+      ...(options.codec !== undefined && { codec: options.codec }),
+    })
+    this.clock = clock
+    this.#store = store
+    this.#inline = options.inline ?? false
+    this.#workerOptions = { ...options.worker, handleSignals: false }
+  }
+
+  override enqueue<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    input: NoInfer<I>,
+    options?: EnqueueOptions & TransactionOption,
+  ): Promise<JobHandle<R>> {
+    const handle = super.enqueue(job, input, options)
+    return this.#inline ? handle.then((done) => this.#drained(done)) : handle
+  }
+
+  override enqueueMany<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    inputs: Iterable<NoInfer<I>>,
+    options?: Omit<EnqueueOptions, 'id'>,
+  ): Promise<JobHandle<R>[]> {
+    const handles = super.enqueueMany(job, inputs, options)
+    return this.#inline ? handles.then((done) => this.#drained(done)) : handles
+  }
+
+  /** Runs what is ready, and what that leads to, until nothing is. Failed jobs wait for their backoff. */
+  async drain(options: DrainOptions = {}): Promise<void> {
+    const timeout = milliseconds(options.timeout ?? '10s', 'timeout')
+    this.#draining++
+    try {
+      for (;;) {
+        await this.#start()
+        await this.#untilIdle(timeout)
+        const next = options.later ? await this.#nextDue() : undefined
+        if (next === undefined) return
+        // Without the worker, whose polls would all fire on the way to a time that may be years ahead.
+        await this.#stop()
+        await this.clock.advance(Math.max(0, next - this.clock.now()))
+      }
+    } finally {
+      if (--this.#draining === 0) await this.#stop()
+    }
+  }
+
+  /** Moves time forward with a worker at work, so that what falls due on the way runs at its time. */
+  async advance(duration: Duration): Promise<void> {
+    await this.#start()
+    await this.clock.advance(milliseconds(duration, 'duration'))
+    await this.#untilIdle(10_000)
+    await this.#stop()
+  }
+
+  /** All jobs of this kind that the store knows, whatever their state, whose input contains `match`. */
+  async enqueued<I, O, R>(job: JobDefinition<I, O, R>, match?: Partial<I>): Promise<Enqueued<I>[]> {
+    await this.open()
+    const found: Enqueued<I>[] = []
+    for (const state of jobStates) {
+      let cursor: string | undefined
+      do {
+        const page = await this.#store.list({ filter: { state, name: job.name }, limit: bounds.page, cursor })
+        for (const record of page.jobs) {
+          const snapshot = await this.job(record.id).get()
+          if (snapshot !== undefined && contains(snapshot.input, match)) found.push(snapshot as Enqueued<I>)
+        }
+        cursor = page.cursor
+      } while (cursor !== undefined)
+    }
+    return found
+  }
+
+  /** Fails unless such a job was enqueued: exactly `times` of them when given, else at least one. */
+  async assertEnqueued<I, O, R>(job: JobDefinition<I, O, R>, match?: Partial<I>, times?: number): Promise<Enqueued<I>[]> {
+    const found = await this.enqueued(job, match)
+    if (times === undefined ? found.length > 0 : found.length === times) return found
+    const all = await this.enqueued(job)
+    throw new AssertionError({
+      message: `expected ${times ?? 'at least 1'} enqueued '${job.name}' matching ${JSON.stringify(match ?? {})}, found ${found.length} of ${all.length}`,
+      actual: all.map((one) => one.input),
+      expected: match,
+    })
+  }
+
+  override async close(): Promise<void> {
+    await this.#stop()
+    await super.close({ grace: 0 })
+  }
+
+  async #drained<T>(value: T): Promise<T> {
+    // A job that enqueues inline while a drain is on is run by that drain.
+    if (this.#draining === 0) await this.drain()
+    return value
+  }
+
+  async #start(): Promise<void> {
+    if (this.#worker !== undefined) return
+    this.#worker = this.worker(this.#workerOptions)
+    await this.#worker.start()
+  }
+
+  async #stop(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = undefined
+    await worker?.stop({ grace: 0 })
+  }
+
+  /** Nothing is ready or running. Handlers may do real I/O, so this waits in real time too. */
+  async #untilIdle(timeout: number): Promise<void> {
+    const deadline = performance.now() + timeout
+    for (;;) {
+      await settle()
+      const { states } = await this.stats()
+      if (states.running === 0 && (states.pending === 0 || !(await this.#canRun()))) return
+      if (performance.now() > deadline) {
+        throw new AssertionError({ message: `drain: ${states.running} jobs still run and ${states.pending} wait after ${timeout} ms of real time` })
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+  }
+
+  /** Whether any queue that is not paused has a job. */
+  async #canRun(): Promise<boolean> {
+    const { queues } = await this.stats()
+    return Object.values(queues).some((queue) => !queue.paused && queue.states.pending > 0)
+  }
+
+  async #nextDue(): Promise<number | undefined> {
+    const soonest = await Promise.all(
+      (['scheduled', 'retrying'] as const).map(async (state) => {
+        const { jobs } = await this.#store.list({ filter: { state }, limit: 1 })
+        return jobs[0]?.dueAt ?? Number.POSITIVE_INFINITY
+      }),
+    )
+    const next = Math.min(...soonest)
+    return next === Number.POSITIVE_INFINITY ? undefined : next
+  }
+}
+
+function contains(input: unknown, match: unknown): boolean {
+  if (match === undefined) return true
+  if (typeof match !== 'object' || match === null || typeof input !== 'object' || input === null) {
+    return isDeepStrictEqual(input, match)
+  }
+  return Object.entries(match).every(([key, value]) => contains((input as Record<string, unknown>)[key], value))
+}

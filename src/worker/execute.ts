@@ -1,0 +1,108 @@
+import { Directive, parseInput } from '../core/definition.js'
+import { milliseconds } from '../core/duration.js'
+import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
+import { describeFailure } from '../core/failure.js'
+import { cancelled, completed, failed, type FailureVerdict, type Outcome, snoozed } from '../core/lifecycle.js'
+import { bounds } from '../core/bounds.js'
+import { clean } from '../core/text.js'
+import type { Runtime } from '../client/runtime.js'
+import type { Run } from './run.js'
+
+/**
+ * Runs one attempt: decode → parse → call → conclude. `done` gets the outcome, never an exception. The way
+ * without promises is the common one and costs no turn of the event loop.
+ */
+export function execute(run: Run, runtime: Runtime, done: (run: Run, outcome: Outcome) => void): void {
+  const succeed = (value: unknown) => done(run, concludeValue(run, runtime, value))
+  const fail = (error: unknown) => done(run, concludeError(run, runtime, error))
+  let value: unknown
+  try {
+    value = call(run, decode(run, runtime))
+  } catch (error) {
+    return fail(error)
+  }
+  if (isThenable(value)) value.then(succeed, fail)
+  else succeed(value)
+}
+
+function decode(run: Run, runtime: Runtime): unknown {
+  try {
+    return runtime.codec.decode(run.job.input)
+  } catch (error) {
+    throw new MillraceError('STORE_CORRUPT', `the stored input of job ${run.job.id} cannot be read`, { cause: error })
+  }
+}
+
+function call(run: Run, input: unknown): unknown {
+  const { definition } = run
+  const parsed = parseInput(definition, input)
+  return parsed instanceof Promise ? parsed.then((value) => definition.run(value, run)) : definition.run(parsed, run)
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as PromiseLike<unknown>).then === 'function'
+}
+
+function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
+  if (value instanceof Directive) return follow(run, runtime, value)
+  if (value === undefined) return completed(undefined, run.policy.retain)
+  try {
+    return completed(runtime.codec.encode(value, 'result', runtime.limits.result), run.policy.retain)
+  } catch (error) {
+    // The work is done, so doing it again would help nobody.
+    return conclude(run, runtime, error, false)
+  }
+}
+
+function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
+  if (error instanceof Directive) return follow(run, runtime, error)
+  if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
+  return conclude(run, runtime, explain(run, error), isRetryable(run, error))
+}
+
+function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {
+  if (directive.kind === 'cancel') return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
+  try {
+    return snoozed(milliseconds(directive.delay, 'snooze'))
+  } catch (error) {
+    return conclude(run, runtime, error, false)
+  }
+}
+
+function conclude(run: Run, runtime: Runtime, error: unknown, retryable: boolean): Outcome {
+  const { policy, job } = run
+  const failure = describeFailure(job.name, error)
+  const verdict: FailureVerdict = { failure, error, retryable, retryAfter: retryAfter(error) }
+  try {
+    return failed(job, verdict, policy.backoff, policy.retain, runtime.random)
+  } catch (thrown) {
+    // A custom backoff that throws must not wedge the job.
+    return failed(job, { ...verdict, failure: describeFailure(job.name, thrown), retryable: false }, policy.backoff, policy.retain, runtime.random)
+  }
+}
+
+/** A handler that stopped because it was told to failed of that, not of the abort that it threw. */
+function explain(run: Run, error: unknown): unknown {
+  if (run.stopped === undefined || run.stopped === error) return error
+  return new MillraceError(run.stopped.code, run.stopped.message, { cause: error })
+}
+
+const permanent = ['NON_RETRYABLE', 'INVALID_INPUT', 'STORE_CORRUPT', 'PAYLOAD_NOT_SERIALISABLE', 'PAYLOAD_TOO_LARGE'] as const
+
+function isRetryable(run: Run, error: unknown): boolean {
+  if (error instanceof NonRetryableError || permanent.some((code) => isMillraceError(error, code))) return false
+  try {
+    return run.definition.retryable?.(error) ?? true
+  } catch {
+    return true // a classifier that fails decides nothing
+  }
+}
+
+function retryAfter(error: unknown): number | undefined {
+  if (!(error instanceof RetryAfter) && !isMillraceError(error, 'RETRY_AFTER')) return undefined
+  try {
+    return milliseconds((error as RetryAfter).delay, 'retryAfter')
+  } catch {
+    return undefined // an unreadable delay leaves the backoff in charge
+  }
+}

@@ -1,0 +1,119 @@
+import { MillraceError } from '../core/errors.js'
+import type { ClaimedJob } from '../core/job.js'
+import type { Held, Report } from '../core/store.js'
+import type { Runtime } from '../client/runtime.js'
+import type { Run } from './run.js'
+
+export interface LeaseHolder {
+  /** Jobs in slots. */
+  runs(): Iterable<Run>
+  /** Jobs claimed and not started. */
+  unstarted(): Iterable<ClaimedJob>
+  lost(id: string): void
+  cancel(id: string, reason: string): void
+}
+
+/** Reports of running jobs are gathered this long before they are written. */
+const reportMs = 100
+
+/**
+ * Keeps the worker's lease: one renewal for all of its jobs, every third of the lease. The same exchange
+ * writes progress and logs, and brings back which jobs were lost and which are to be cancelled.
+ */
+export class LeaseKeeper {
+  readonly #runtime: Runtime
+  readonly #worker: string
+  readonly #lease: number
+  readonly #holder: LeaseHolder
+  #renewedAt: number
+  #beating: Promise<void> | undefined
+  #cancelTimer: (() => void) | undefined
+  #cancelReport: (() => void) | undefined
+  #stopped = false
+
+  constructor(runtime: Runtime, worker: string, lease: number, holder: LeaseHolder) {
+    this.#runtime = runtime
+    this.#worker = worker
+    this.#lease = lease
+    this.#holder = holder
+    this.#renewedAt = runtime.clock.monotonic()
+  }
+
+  /** Registers the worker and goes on renewing. */
+  async start(): Promise<void> {
+    await this.#renew()
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer?.()
+    this.#cancelReport?.()
+  }
+
+  /** A blocked event loop may have delayed the renewal: whoever acts on leases calls this first. */
+  async beatIfLate(): Promise<void> {
+    if (this.#runtime.clock.monotonic() - this.#renewedAt > this.#lease / 2) await this.beat()
+  }
+
+  /** Soon, so that reports of one moment share a write. */
+  beatSoon(): void {
+    if (this.#cancelReport !== undefined || this.#stopped) return
+    this.#cancelReport = this.#runtime.clock.after(reportMs, () => {
+      this.#cancelReport = undefined
+      void this.beat()
+    })
+  }
+
+  beat(): Promise<void> {
+    this.#beating ??= this.#renew()
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => {
+        this.#beating = undefined
+      })
+    return this.#beating
+  }
+
+  #schedule(): void {
+    if (this.#stopped) return
+    this.#cancelTimer = this.#runtime.clock.after(this.#lease / 3, () => {
+      void this.beat().then(() => this.#schedule())
+    })
+  }
+
+  async #renew(): Promise<void> {
+    const reports: [Run, Report][] = []
+    const held: Held[] = []
+    for (const run of this.#holder.runs()) {
+      if (run.ended) continue
+      const report = run.takeReport()
+      if (report !== undefined) reports.push([run, report])
+      held.push({ id: run.job.id, token: run.job.token, ...(report ?? nothing) })
+    }
+    for (const job of this.#holder.unstarted()) held.push({ id: job.id, token: job.token, ...nothing })
+    const sentAt = this.#runtime.clock.monotonic()
+    try {
+      const { lost, cancels } = await this.#runtime.store.extend({ worker: this.#worker, lease: this.#lease, held })
+      this.#renewedAt = sentAt
+      for (const id of lost) this.#holder.lost(id)
+      for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
+    } catch (error) {
+      for (const [run, report] of reports) run.restoreReport(report)
+      throw error
+    }
+  }
+
+  /** Past the lease without an answer, others may run these jobs already: stop before doing more harm. */
+  #failed(error: unknown): void {
+    if (this.#stopped) return
+    this.#runtime.events.emit('error', { error, during: 'extend' })
+    if (this.#runtime.clock.monotonic() - this.#renewedAt < this.#lease) return
+    for (const run of this.#holder.runs()) run.stop(leaseLost(run.job.id))
+  }
+}
+
+const nothing: Report = { progress: undefined, logs: undefined }
+
+export function leaseLost(id: string): MillraceError {
+  return new MillraceError('LEASE_LOST', `the lease of job ${id} was lost; another worker may run it, and this attempt can write nothing more`)
+}

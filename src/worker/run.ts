@@ -1,0 +1,167 @@
+import { bounds } from '../core/bounds.js'
+import { jsonCodec } from '../core/codec.js'
+import { type AnyJob, type EnqueueFromHandler, type JobContext, parseInput } from '../core/definition.js'
+import { MillraceError } from '../core/errors.js'
+import type { RunEvent } from '../core/events.js'
+import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
+import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
+import type { Report } from '../core/store.js'
+import { clean } from '../core/text.js'
+import { newJob } from '../client/new-job.js'
+import type { Runtime } from '../client/runtime.js'
+
+/** Who hears of what a running job reports. */
+export interface RunListener {
+  /** The worker's name. */
+  readonly id: string
+  /** Progress or a log line is waiting to be written. */
+  reported(run: Run): void
+}
+
+/**
+ * One attempt of one job, from its claim to its settlement: the handler's context and the worker's record.
+ * Most handlers use little of it, so the signal, the functions and the lists are made on first use.
+ */
+export class Run implements JobContext {
+  readonly job: ClaimedJob
+  readonly definition: AnyJob
+  readonly startedAt: number
+  /** Monotonic time of the next thing to happen to it: the timeout, then the abandonment. */
+  deadline = Number.POSITIVE_INFINITY
+  /** Why it was told to stop. */
+  stopped: MillraceError | undefined
+  cancelReason: string | undefined
+  /** Its outcome is decided; nothing it does counts any more. */
+  ended = false
+  inserts: NewJob[] | undefined
+  readonly #runtime: Runtime
+  readonly #listener: RunListener
+  #progressText: string | undefined
+  #logLines: LogLine[] | undefined
+  #controller: AbortController | undefined
+  #policy: CompiledPolicy | undefined
+
+  constructor(job: ClaimedJob, definition: AnyJob, runtime: Runtime, listener: RunListener, startedAt: number) {
+    this.job = job
+    this.definition = definition
+    this.#runtime = runtime
+    this.#listener = listener
+    this.startedAt = startedAt
+  }
+
+  get jobId(): string {
+    return this.job.id
+  }
+
+  get name(): string {
+    return this.job.name
+  }
+
+  get queue(): string {
+    return this.job.queue
+  }
+
+  get attempt(): number {
+    return this.job.attempt
+  }
+
+  get maxAttempts(): number {
+    return this.job.maxAttempts
+  }
+
+  get createdAt(): Date {
+    return new Date(this.job.createdAt)
+  }
+
+  get tags(): readonly string[] {
+    return this.job.tags ?? []
+  }
+
+  get metadata(): unknown {
+    return this.job.metadata === undefined ? undefined : jsonCodec.decode(this.job.metadata)
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.stopped !== undefined && !this.#controller.signal.aborted) this.#controller.abort(this.stopped)
+    return this.#controller.signal
+  }
+
+  /** Tells the handler to stop. The first reason stands. */
+  stop(reason: MillraceError): void {
+    if (this.stopped !== undefined) return
+    this.stopped = reason
+    this.#controller?.abort(reason)
+  }
+
+  /** The definition's policy, with what this one job carries. */
+  get policy(): CompiledPolicy {
+    if (this.job.overrides === undefined) return this.definition.policy
+    this.#policy ??= { ...this.definition.policy, ...readOverrides(this.job.overrides) }
+    return this.#policy
+  }
+
+  get progress(): (value: unknown) => void {
+    return (value) => {
+      this.#progressText = this.#runtime.codec.encode(value, 'progress', bounds.progressBytes)
+      const { events } = this.#runtime
+      if (events.wants('progress')) events.emit('progress', { ...this.event(), progress: value })
+      if (!this.ended) this.#listener.reported(this)
+    }
+  }
+
+  get log(): (text: string, level?: LogLevel) => void {
+    return (text, level = 'info') => {
+      const line = { at: this.#runtime.clock.now(), level, text: clean(String(text), bounds.logText) }
+      this.#logLines ??= []
+      this.#logLines.push(line)
+      if (this.#logLines.length > bounds.logLines) this.#logLines.shift()
+      const { events } = this.#runtime
+      if (events.wants('log')) events.emit('log', { ...this.event(), level, text: line.text })
+      if (!this.ended) this.#listener.reported(this)
+    }
+  }
+
+  get enqueue(): EnqueueFromHandler {
+    return async (job, input, options) => {
+      if (this.ended) throw new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
+      await parseInput(job, input)
+        const added = newJob(this.#runtime, job, input, options)
+        this.inserts ??= []
+        if (this.inserts.length >= bounds.batch) {
+          throw new MillraceError('INVALID_OPTION', `a handler can add ${bounds.batch} jobs with its outcome; add the others with mill.enqueueMany`, { limit: bounds.batch })
+        }
+        this.inserts.push(added)
+        return jobId(added.id)
+    }
+  }
+
+  /** What was reported and not yet written; the caller writes it. */
+  takeReport(): Report | undefined {
+    if (this.#progressText === undefined && this.#logLines === undefined) return undefined
+    const report = { progress: this.#progressText, logs: this.#logLines }
+    this.#progressText = undefined
+    this.#logLines = undefined
+    return report
+  }
+
+  /** Takes back a report that could not be written; newer ones go after it. */
+  restoreReport(report: Report): void {
+    this.#progressText ??= report.progress
+    if (report.logs !== undefined) this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
+  }
+
+  /** What every event about it tells. */
+  event(): RunEvent {
+    const { id, name, queue, attempt } = this.job
+    return { id, name, queue, attempt, worker: this.#listener.id }
+  }
+}
+
+function readOverrides(text: string): PolicyOverrides {
+  try {
+    return JSON.parse(text) as PolicyOverrides
+  } catch {
+    return {} // a damaged row falls back to its definition
+  }
+}

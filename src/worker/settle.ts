@@ -1,0 +1,131 @@
+import type { ClaimedJob } from '../core/job.js'
+import type { Outcome } from '../core/lifecycle.js'
+import type { ClaimRequest, ExchangeResult, Settlement, SettleResult } from '../core/store.js'
+import type { Runtime } from '../client/runtime.js'
+import { gather } from '../system/turn.js'
+import type { Run } from './run.js'
+
+export interface ExchangePartner {
+  /** What to claim now, if anything; `settling` says that an exchange takes place in any case. */
+  wanted(settling: boolean): ClaimRequest | undefined
+  claimed(jobs: readonly ClaimedJob[]): void
+  /** An exchange that claimed nothing, or none, is over. */
+  exchanged(): void
+  settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void
+}
+
+interface Ended {
+  readonly settlement: Settlement
+  /** Undefined for a job that was given back unstarted. */
+  readonly run: Run | undefined
+}
+
+const firstRetryMs = 50
+const longestRetryMs = 5_000
+
+/**
+ * The worker's conversation with the store: what ended goes out, what is next comes in, in one exchange at
+ * a time. Outcomes of one turn share an exchange; when the store does not answer, they are kept and sent
+ * again until it does.
+ */
+export class Exchange {
+  readonly #runtime: Runtime
+  readonly #worker: string
+  readonly #partner: ExchangePartner
+  #ended: Ended[] = []
+  #scheduled = false
+  #inFlight = false
+  /** Woken while an exchange was on its way: its answer may be older than the news. */
+  #again = false
+  #failures = 0
+  #stopped = false
+  #idleWaiters: (() => void)[] = []
+
+  constructor(runtime: Runtime, worker: string, partner: ExchangePartner) {
+    this.#runtime = runtime
+    this.#worker = worker
+    this.#partner = partner
+  }
+
+  /** Hands over an outcome. */
+  settle(id: string, token: string, outcome: Outcome, run: Run | undefined): void {
+    this.#ended.push({ settlement: { id, token, outcome, inserts: run?.inserts, report: run?.takeReport() }, run })
+    this.wake()
+  }
+
+  /** Something may be there to claim, or a slot is free. */
+  wake(): void {
+    if (this.#scheduled || this.#stopped) return
+    if (this.#inFlight) {
+      this.#again = true
+      return
+    }
+    this.#scheduled = true
+    gather(() => this.#exchange())
+  }
+
+  /** Nothing is on its way: every outcome so far has been stored. */
+  get idle(): boolean {
+    return this.#ended.length === 0 && !this.#inFlight
+  }
+
+  /** Resolves when `idle`. */
+  flushed(): Promise<void> {
+    if (this.idle || this.#stopped) return Promise.resolve()
+    return new Promise((resolve) => this.#idleWaiters.push(resolve))
+  }
+
+  /** Sends nothing any more; jobs that are still held come back when the lease runs out. */
+  stop(): void {
+    this.#stopped = true
+    this.#tellIdle()
+  }
+
+  #exchange(): void {
+    this.#scheduled = false
+    if (this.#stopped) return
+    const claim = this.#partner.wanted(this.#ended.length > 0)
+    if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
+    const ended = this.#ended
+    this.#ended = []
+    this.#inFlight = true
+    const settlements = ended.map((entry) => entry.settlement)
+    this.#runtime.store.exchange({ worker: this.#worker, settlements, claim }).then(
+      (result) => this.#answered(ended, claim, result),
+      (error: unknown) => this.#unanswered(ended, error),
+    )
+  }
+
+  #answered(ended: readonly Ended[], claim: ClaimRequest | undefined, result: ExchangeResult): void {
+    this.#inFlight = false
+    this.#failures = 0
+    for (let i = 0; i < ended.length; i++) {
+      const { run, settlement } = ended[i] as Ended
+      this.#partner.settled(run, settlement.outcome, result.settled[i] as SettleResult)
+    }
+    if (claim !== undefined) this.#partner.claimed(result.claimed)
+    this.#partner.exchanged()
+    const again = this.#again
+    this.#again = false
+    if (again || this.#ended.length > 0) this.wake()
+    else this.#tellIdle()
+  }
+
+  #unanswered(ended: readonly Ended[], error: unknown): void {
+    this.#ended = [...ended, ...this.#ended]
+    this.#failures++
+    this.#runtime.events.emit('error', { error, during: 'exchange' })
+    const pause = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10))
+    this.#runtime.clock.after(pause * (0.5 + this.#runtime.random() / 2), () => {
+      this.#inFlight = false
+      this.wake()
+    })
+  }
+
+  #tellIdle(): void {
+    if (!this.idle && !this.#stopped) return
+    const waiters = this.#idleWaiters
+    this.#idleWaiters = []
+    for (const tell of waiters) tell()
+  }
+}

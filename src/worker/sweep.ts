@@ -1,0 +1,123 @@
+import { bounds } from '../core/bounds.js'
+import { MillraceError } from '../core/errors.js'
+import { describeFailure } from '../core/failure.js'
+import { crashed, type Retention } from '../core/lifecycle.js'
+import type { OrphanedJob, Settlement, SweepReport, SweepRequest } from '../core/store.js'
+import type { Runtime } from '../client/runtime.js'
+import type { LeaseKeeper } from './lease.js'
+
+export interface SweepOptions {
+  readonly every: number
+  readonly keep: SweepRequest['keep']
+  readonly retain: Retention
+}
+
+/**
+ * The worker's share of the housekeeping: due jobs become ready, finished ones go when their time is over,
+ * and the jobs of lost workers come back. Every worker does it; each step is guarded, so that doing it
+ * twice does no harm and nobody has to be in charge.
+ */
+export class Sweeper {
+  readonly #runtime: Runtime
+  readonly #options: SweepOptions
+  readonly #lease: LeaseKeeper
+  #cancelTimer: (() => void) | undefined
+  /** Monotonic time of the next sweep. */
+  #nextAt = Number.POSITIVE_INFINITY
+  #sweeping = false
+  /** The soonest due time that was heard of while sweeping. */
+  #hint = Number.POSITIVE_INFINITY
+  #stopped = false
+
+  constructor(runtime: Runtime, options: SweepOptions, lease: LeaseKeeper) {
+    this.#runtime = runtime
+    this.#options = options
+    this.#lease = lease
+  }
+
+  start(): void {
+    this.#sweepIn(0)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer?.()
+  }
+
+  /** A job will be due in `delay` ms: sweep then, if not sooner. */
+  due(delay: number): void {
+    if (this.#sweeping) this.#hint = Math.min(this.#hint, delay)
+    else if (this.#runtime.clock.monotonic() + delay < this.#nextAt) this.#sweepIn(delay)
+  }
+
+  #sweepIn(delay: number): void {
+    if (this.#stopped) return
+    this.#cancelTimer?.()
+    this.#nextAt = this.#runtime.clock.monotonic() + delay
+    this.#cancelTimer = this.#runtime.clock.after(delay, () => void this.#sweep())
+  }
+
+  async #sweep(): Promise<void> {
+    this.#sweeping = true
+    this.#hint = Number.POSITIVE_INFINITY
+    // Spread over a fifth of the interval, so that many processes do not sweep in step.
+    let pause = this.#options.every * (0.9 + this.#runtime.random() / 5)
+    try {
+      await this.#lease.beatIfLate()
+      const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep: this.#options.keep })
+      await this.#rescue(report.orphans)
+      pause = nextPause(report, pause)
+    } catch (error) {
+      if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
+    }
+    this.#sweeping = false
+    this.#sweepIn(Math.min(pause, this.#hint))
+  }
+
+  /** Decides what becomes of each orphan; the store refuses those whose worker came back. */
+  async #rescue(orphans: readonly OrphanedJob[]): Promise<void> {
+    for (const [worker, jobs] of byWorker(orphans)) {
+      const settlements = jobs.map((job): Settlement => ({
+        id: job.id,
+        token: job.token,
+        outcome: crashed(job, describeFailure(job.name, workerLost(job)), this.#options.retain),
+        inserts: undefined,
+      }))
+      const { settled } = await this.#runtime.store.exchange({ worker, settlements, claim: undefined, rescue: true })
+      jobs.forEach((job, i) => {
+        if (settled[i] === 'applied') this.#tell(job, settlements[i] as Settlement)
+      })
+    }
+  }
+
+  #tell(job: OrphanedJob, { outcome }: Settlement): void {
+    const { events } = this.#runtime
+    const about = { id: job.id, name: job.name, queue: job.queue, worker: job.worker }
+    events.emit('stalled', about)
+    if (outcome.to === 'dead' && outcome.failure !== undefined) {
+      events.emit('dead', { ...about, attempt: job.attempt, failure: outcome.failure })
+    }
+  }
+}
+
+function nextPause(report: SweepReport, usual: number): number {
+  if (report.more) return 0
+  return report.nextDue === undefined ? usual : Math.min(usual, report.nextDue)
+}
+
+function byWorker(orphans: readonly OrphanedJob[]): Map<string, OrphanedJob[]> {
+  const groups = new Map<string, OrphanedJob[]>()
+  for (const job of orphans) groups.set(job.worker, [...(groups.get(job.worker) ?? []), job])
+  return groups
+}
+
+function workerLost(job: OrphanedJob): MillraceError {
+  const count = job.crashes + 1
+  const error = new MillraceError(
+    'JOB_CRASHED',
+    `the worker was lost while it ran this job: it was killed, blocked past its lease, or this job took it down (${count} of ${job.maxCrashes})`,
+  )
+  // Where the sweep found it says nothing about the cause.
+  error.stack = ''
+  return error
+}

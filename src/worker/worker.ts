@@ -1,0 +1,432 @@
+import { bounds } from '../core/bounds.js'
+import type { AnyJob } from '../core/definition.js'
+import { type Duration, milliseconds } from '../core/duration.js'
+import { MillraceError } from '../core/errors.js'
+import type { ClaimedJob } from '../core/job.js'
+import { laneCount } from '../core/lanes.js'
+import { describeFailure } from '../core/failure.js'
+import { cancelled, failed, type Outcome, released, runsAlone, snoozed } from '../core/lifecycle.js'
+import { compileLanes, compileRetain, defaults, integer, invalid, type LaneOptions, name, noUnknown } from '../core/options.js'
+import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
+import type { Runtime } from '../client/runtime.js'
+import { newToken } from '../system/ids.js'
+import { onShutdown } from '../system/signals.js'
+import { Deadlines } from './deadlines.js'
+import { execute } from './execute.js'
+import { Fetcher } from './fetch.js'
+import { LeaseKeeper, leaseLost } from './lease.js'
+import { Run } from './run.js'
+import { Exchange } from './settle.js'
+import { Sweeper } from './sweep.js'
+
+export interface WorkerOptions {
+  /** Jobs that run at the same time. @default 10 */
+  readonly concurrency?: number
+  /** Queues to take jobs from, with equal turns. @default the queues of the known jobs */
+  readonly queues?: readonly string[]
+  readonly lanes?: LaneOptions
+  /** How long the worker may be silent before its jobs go to others. @default '30s' */
+  readonly lease?: Duration
+  /** How often to look for work when no signal comes, and to sweep. @default '1s' */
+  readonly poll?: Duration
+  /** How long `stop` waits for running jobs. @default '30s' */
+  readonly grace?: Duration
+  /** How long a handler may go on after its signal aborted; then it is left alone. @default '5s' */
+  readonly abandonAfter?: Duration
+  /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
+  readonly prefetch?: number | 'auto'
+  /** The most finished jobs to keep. @default { completed: 100_000, dead: 100_000 } */
+  readonly keep?: { readonly completed?: number; readonly dead?: number }
+  /** Drain on SIGTERM and SIGINT; the second signal forces. @default true */
+  readonly handleSignals?: boolean
+  /** Name for logs and the dashboard; made unique by a suffix. @default 'worker' */
+  readonly name?: string
+}
+
+/** Jobs of names that nobody here knows are put off this long, for a worker that does. */
+const unknownMs = 10_000
+
+type Phase = 'new' | 'running' | 'stopping' | 'stopped'
+
+/**
+ * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
+ * `Exchange` talks to the store, `execute` runs one, `LeaseKeeper` keeps the right to them, `Deadlines`
+ * ends what takes too long, `Sweeper` does the housekeeping. This class moves jobs between them.
+ */
+export class Worker {
+  readonly id: string
+  readonly #runtime: Runtime
+  readonly #jobs: ReadonlyMap<string, AnyJob>
+  readonly #options: ReturnType<typeof compile>
+  readonly #fetcher: Fetcher
+  readonly #exchange: Exchange
+  readonly #lease: LeaseKeeper
+  readonly #sweeper: Sweeper
+  readonly #deadlines: Deadlines
+  readonly #runs = new Set<Run>()
+  readonly #activeByLane = new Array<number>(laneCount).fill(0)
+  /** Claimed and not started, oldest first; `#next` is the first that is left. */
+  #waiting: ClaimedJob[] = []
+  #next = 0
+  /** A job is running that must run alone. */
+  #alone = false
+  /** The last claim came back short: wait for a signal or the poll. */
+  #believedEmpty = false
+  /** Signs of work so far, and how many there were before the claim on its way was sent. */
+  #news = 0
+  #newsBefore = 0
+  #worked = false
+  #phase: Phase = 'new'
+  #cancelPoll: (() => void) | undefined
+  #unsubscribe: (() => void) | undefined
+  #forgetSignals: (() => void) | undefined
+  #stopping: Promise<void> | undefined
+  #whenEmpty: (() => void) | undefined
+
+  constructor(runtime: Runtime, jobs: ReadonlyMap<string, AnyJob>, options: WorkerOptions = {}) {
+    this.#runtime = runtime
+    this.#jobs = jobs
+    this.#options = compile(options, jobs)
+    this.id = `${this.#options.name}-${newToken().slice(0, 12)}`
+    this.#fetcher = new Fetcher(this.#options)
+    this.#exchange = new Exchange(runtime, this.id, {
+      wanted: (settling) => this.#wanted(settling),
+      claimed: (jobs) => this.#claimed(jobs),
+      exchanged: () => this.#exchanged(),
+      settled: (run, outcome, result) => this.#settled(run, outcome, result),
+    })
+    this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
+      runs: () => this.#runs,
+      unstarted: () => this.#waiting.slice(this.#next),
+      lost: (id) => this.#lost(id),
+      cancel: (id, reason) => this.#cancel(id, reason),
+    })
+    this.#sweeper = new Sweeper(
+      runtime,
+      { every: this.#options.poll, keep: this.#options.keep, retain: compileRetain(undefined) },
+      this.#lease,
+    )
+    this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
+  }
+
+  /** How many jobs are in slots now. */
+  get active(): number {
+    return this.#runs.size
+  }
+
+  /** Whether it has nothing to do, as far as it knows. */
+  get idle(): boolean {
+    return this.#believedEmpty && this.#runs.size === 0 && this.#waitingCount === 0 && this.#exchange.idle
+  }
+
+  async start(): Promise<void> {
+    if (this.#phase !== 'new') throw new MillraceError('CLOSED', 'a worker starts once; make a new one with mill.worker()')
+    this.#phase = 'running'
+    try {
+      await this.#runtime.ready()
+      await this.#lease.start()
+    } catch (error) {
+      this.#phase = 'new'
+      throw error
+    }
+    if (this.#options.handleSignals) {
+      this.#forgetSignals = onShutdown((force) => this.stop(force ? { grace: 0 } : {}))
+    }
+    this.#unsubscribe = this.#runtime.store.subscribe((signal) => this.#heard(signal))
+    this.#sweeper.start()
+    this.#poll()
+    this.#exchange.wake()
+  }
+
+  /** Takes no more jobs, waits for the running ones, and gives back at once what is left after `grace`. */
+  stop(options: { readonly grace?: Duration } = {}): Promise<void> {
+    const grace = options.grace === undefined ? this.#options.grace : milliseconds(options.grace, 'grace')
+    if (this.#phase === 'new') this.#phase = 'stopped'
+    if (this.#phase === 'stopped') return Promise.resolve()
+    this.#stopping ??= this.#drain(grace)
+    if (options.grace !== undefined && grace === 0) this.#giveBackRunning()
+    return this.#stopping
+  }
+
+  async #drain(grace: number): Promise<void> {
+    this.#phase = 'stopping'
+    this.#cancelPoll?.()
+    this.#giveBackUnstarted()
+    if (this.#runs.size > 0) {
+      const cancel = this.#runtime.clock.after(grace, () => this.#giveBackRunning())
+      await new Promise<void>((resolve) => {
+        this.#whenEmpty = resolve
+      })
+      cancel()
+    }
+    // A store that does not answer must not keep the process: the lease will give the rest back.
+    const cancelLast = this.#runtime.clock.after(Math.max(grace, 5_000), () => this.#exchange.stop())
+    await this.#exchange.flushed()
+    cancelLast()
+    this.#exchange.stop()
+    this.#lease.stop()
+    this.#sweeper.stop()
+    this.#deadlines.stop()
+    this.#unsubscribe?.()
+    this.#forgetSignals?.()
+    this.#phase = 'stopped'
+  }
+
+  #giveBackUnstarted(): void {
+    for (const job of this.#waiting.slice(this.#next)) this.#exchange.settle(job.id, job.token, released(), undefined)
+    this.#waiting = []
+    this.#next = 0
+  }
+
+  #giveBackRunning(): void {
+    const reason = new MillraceError('SHUTDOWN', 'the worker shuts down; the job was given back')
+    for (const run of [...this.#runs]) {
+      run.stop(reason)
+      this.#end(run, released())
+    }
+  }
+
+  get #waitingCount(): number {
+    return this.#waiting.length - this.#next
+  }
+
+  #poll(): void {
+    this.#cancelPoll = this.#runtime.clock.after(this.#options.poll, () => {
+      this.#lookForWork()
+      this.#poll()
+    })
+  }
+
+  #lookForWork(): void {
+    this.#news++
+    this.#believedEmpty = false
+    this.#exchange.wake()
+  }
+
+  #heard(signal: Signal): void {
+    switch (signal.type) {
+      case 'ready':
+        if (!this.#options.queues.some((queue) => signal.queues.has(queue))) return
+        return this.#lookForWork()
+      case 'due':
+        return this.#sweeper.due(signal.delay)
+      case 'cancel':
+        if (this.#runs.size > 0) void this.#lease.beat()
+        return
+      case 'changed':
+        this.#lookForWork()
+        if (this.#runs.size > 0) this.#lease.beatSoon()
+        return
+      case 'settled':
+        return
+    }
+  }
+
+  #wanted(settling: boolean): ClaimRequest | undefined {
+    if (this.#phase !== 'running' || this.#alone) return undefined
+    // A claim that rides along costs nothing; one of its own waits for a sign of work.
+    if (this.#believedEmpty && !settling) return undefined
+    this.#newsBefore = this.#news
+    return this.#fetcher.plan(this.#activeByLane, this.#waitingCount, this.#runtime.clock.monotonic())
+  }
+
+  #claimed(claimed: readonly ClaimedJob[]): void {
+    if (claimed.length > 0) this.#worked = true
+    const full = this.#fetcher.learn(claimed, claimed.some(runsAlone))
+    this.#believedEmpty = !full && this.#news === this.#newsBefore
+    const left = this.#waitingCount
+    this.#waiting = left === 0 ? (claimed as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...claimed]
+    this.#next = 0
+    if (this.#phase !== 'running') this.#giveBackUnstarted()
+  }
+
+  #exchanged(): void {
+    if (this.#phase === 'running') this.#startMore()
+    if (this.#worked && this.idle) this.#drained()
+  }
+
+  #drained(): void {
+    this.#worked = false
+    const { events } = this.#runtime
+    if (events.wants('drained')) events.emit('drained', { worker: this.id, queues: this.#options.queues })
+  }
+
+  /** Fills the slots. A job on its last life waits until nothing else is at risk, then has the worker to itself. */
+  #startMore(): void {
+    while (this.#next < this.#waiting.length && this.#runs.size < this.#options.concurrency && !this.#alone) {
+      const job = this.#waiting[this.#next] as ClaimedJob
+      if (runsAlone(job)) {
+        if (this.#runs.size > 0 || !this.#exchange.idle) return
+        this.#next++
+        this.#giveBackUnstarted()
+        this.#alone = true
+        // What was just given back must be stored before the danger begins.
+        void this.#exchange.flushed().then(() => this.#start(job))
+        return
+      }
+      this.#next++
+      this.#start(job)
+    }
+    if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency) this.#exchange.wake()
+  }
+
+  #start(job: ClaimedJob): void {
+    const definition = this.#jobs.get(job.name)
+    if (definition === undefined) return this.#putOff(job)
+    const { clock, events } = this.#runtime
+    const now = clock.monotonic()
+    const run = new Run(job, definition, this.#runtime, this, now)
+    this.#runs.add(run)
+    this.#activeByLane[job.lane] = (this.#activeByLane[job.lane] as number) + 1
+    const { timeout } = run.policy
+    if (timeout > 0) {
+      run.deadline = now + timeout
+      this.#deadlines.watch(run.deadline)
+    }
+    if (events.wants('started')) events.emit('started', { ...run.event(), waited: job.startedAt - job.createdAt })
+    execute(run, this.#runtime, this.#finished)
+  }
+
+  readonly #finished = (run: Run, outcome: Outcome): void => {
+    if (!run.ended) this.#end(run, outcome)
+  }
+
+  /** The one exit of a run: its slot is free, its outcome is on its way, and nothing it does counts any more. */
+  #end(run: Run, outcome: Outcome): void {
+    run.ended = true
+    this.#runs.delete(run)
+    this.#activeByLane[run.job.lane] = (this.#activeByLane[run.job.lane] as number) - 1
+    this.#alone = false
+    this.#exchange.settle(run.job.id, run.job.token, outcome, run)
+    if (this.#phase === 'running') this.#startMore()
+    else if (this.#runs.size === 0) this.#whenEmpty?.()
+  }
+
+  #putOff(job: ClaimedJob): void {
+    this.#alone = false
+    this.#runtime.events.emit('unknown', { id: job.id, name: job.name, queue: job.queue })
+    this.#exchange.settle(job.id, job.token, snoozed(unknownMs), undefined)
+  }
+
+  /** The first time: tell the handler to stop. The second: it did not, so go on without it. */
+  #overdue(run: Run): void {
+    if (run.stopped === undefined) {
+      const { timeout } = run.policy
+      this.#stopRun(run, new MillraceError('JOB_TIMEOUT', `job ${run.job.id} ran longer than its timeout of ${timeout} ms`, { limit: timeout }))
+    } else {
+      this.#abandon(run, run.stopped)
+    }
+  }
+
+  #stopRun(run: Run, reason: MillraceError): void {
+    run.stop(reason)
+    if (run.ended) return
+    run.deadline = this.#runtime.clock.monotonic() + this.#options.abandonAfter
+    this.#deadlines.watch(run.deadline)
+  }
+
+  #abandon(run: Run, reason: MillraceError): void {
+    this.#runtime.events.emit('abandoned', { ...run.event(), why: reason.message })
+    const { policy, job } = run
+    if (run.cancelReason !== undefined) return this.#end(run, cancelled(run.cancelReason, policy.retain))
+    const verdict = {
+      failure: describeFailure(job.name, reason),
+      error: reason,
+      retryable: true,
+      retryAfter: undefined,
+    }
+    this.#end(run, failed(job, verdict, policy.backoff, policy.retain, this.#runtime.random))
+  }
+
+  #cancel(id: string, reason: string): void {
+    const run = this.#find(id)
+    if (run === undefined || run.cancelReason !== undefined) return
+    run.cancelReason = reason
+    this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
+  }
+
+  #lost(id: string): void {
+    const run = this.#find(id)
+    if (run !== undefined) return this.#stopRun(run, leaseLost(id))
+    this.#waiting = this.#waiting.slice(this.#next).filter((job) => job.id !== id)
+    this.#next = 0
+  }
+
+  #find(id: string): Run | undefined {
+    for (const run of this.#runs) if (run.job.id === id) return run
+    return undefined
+  }
+
+  reported(_run: Run): void {
+    this.#lease.beatSoon()
+  }
+
+  #settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void {
+    if (run === undefined) return
+    const { events, clock } = this.#runtime
+    if (result === 'lost') return events.emit('lost', run.event())
+    switch (outcome.to) {
+      case 'completed':
+        if (!events.wants('completed')) return
+        return events.emit('completed', {
+          ...run.event(),
+          ran: clock.monotonic() - run.startedAt,
+          waited: run.job.startedAt - run.job.createdAt,
+        })
+      case 'retrying':
+      case 'dead': {
+        const { failure, delay } = outcome
+        if (failure === undefined) return
+        events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })
+        if (outcome.to === 'dead') events.emit('dead', { ...run.event(), failure })
+        else events.emit('retrying', { ...run.event(), failure, delay })
+        return
+      }
+      case 'cancelled':
+        return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? '' })
+      default:
+        return
+    }
+  }
+}
+
+function compile(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJob>) {
+  noUnknown(raw, workerOptions, 'worker')
+  const concurrency = integer(raw.concurrency ?? defaults.concurrency, 'concurrency', 1, bounds.concurrency)
+  const queues = raw.queues ?? [...new Set([...jobs.values()].map((job) => job.policy.queue))]
+  if (!Array.isArray(queues) || queues.length === 0) {
+    throw invalid('queues', queues, 'at least one queue; pass jobs to new Millrace({ jobs }) or name queues')
+  }
+  const lease = milliseconds(raw.lease ?? defaults.lease, 'lease')
+  if (lease < 100) throw invalid('lease', raw.lease, 'at least 100 ms', 100)
+  return {
+    concurrency,
+    queues: queues.map((queue, i) => name(queue, `queues[${i}]`)),
+    lanes: compileLanes(raw.lanes ?? {}, concurrency),
+    lease,
+    poll: milliseconds(raw.poll ?? defaults.poll, 'poll'),
+    grace: milliseconds(raw.grace ?? defaults.grace, 'grace'),
+    abandonAfter: milliseconds(raw.abandonAfter ?? defaults.abandonAfter, 'abandonAfter'),
+    prefetch: raw.prefetch === undefined || raw.prefetch === 'auto' ? ('auto' as const) : integer(raw.prefetch, 'prefetch', 0, bounds.prefetch),
+    keep: {
+      completed: integer(raw.keep?.completed ?? defaults.keep.completed, 'keep.completed', 0, 1e9),
+      dead: integer(raw.keep?.dead ?? defaults.keep.dead, 'keep.dead', 0, 1e9),
+    },
+    handleSignals: raw.handleSignals ?? true,
+    name: name(raw.name ?? 'worker', 'name'),
+  }
+}
+
+const workerOptions = [
+  'concurrency',
+  'queues',
+  'lanes',
+  'lease',
+  'poll',
+  'grace',
+  'abandonAfter',
+  'prefetch',
+  'keep',
+  'handleSignals',
+  'name',
+]

@@ -1,0 +1,287 @@
+/**
+ * The ground of one run: a folder with a store and the journals, a client that enqueues, and the processes
+ * under attack. A fault gets an arena, does its harm, and `judge` heals, drains and asks the checker.
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type EnqueueOptions, isMillraceError, type JobDefinition, type JobState, Millrace } from 'millrace'
+import type { ChildConfig } from './child.js'
+import { check, type FinalJob, type Loss, type Violation } from './checker.js'
+import type { JobRecord } from './contract.js'
+import { engines, type EngineName, integrity, openStore, type Place } from './engine.js'
+import { Fleet, type Member } from './fleet.js'
+import { type Signature, type Work, work } from './jobs.js'
+import { type HistoryEvent, Journal, readJournals } from './journal.js'
+import type { ProducerConfig } from './producer-process.js'
+import type { Random } from './random.js'
+import { RecordingStore } from './recording-store.js'
+import { medianOf, type Row } from './row.js'
+import { settings } from './settings.js'
+import type { WorkerConfig } from './worker-process.js'
+
+export interface ArenaOptions {
+  readonly engine: EngineName
+  readonly fault: string
+  readonly folder: string
+  /** Where the store lies, when not in `folder`. */
+  readonly storeFolder?: string
+  readonly random: Random
+  /** How many kills this fault is to give. */
+  readonly kills: number
+  /** 1 for the full run, less for a short one: scales the faults that do not kill. */
+  readonly scale: number
+  readonly progress: (text: string) => void
+}
+
+export interface Judgement {
+  readonly injected: number | ((findings: Findings) => number)
+  readonly note?: string
+  readonly allowedErrors?: readonly string[]
+  /** The fault makes workers write without a lease; it failed if none tried. */
+  readonly expectStale?: boolean
+  /** What the fault itself found wrong. */
+  readonly violations?: readonly Violation[]
+  /** Looks at what the checker does not know of. */
+  readonly inspect?: (findings: Findings) => { violations?: readonly Violation[]; note?: string }
+}
+
+export interface Findings {
+  readonly events: readonly HistoryEvent[]
+  readonly jobs: readonly FinalJob[]
+}
+
+const liveStates = ['scheduled', 'pending', 'running', 'retrying', 'blocked'] as const
+const allStates = [...liveStates, 'completed', 'dead', 'cancelled'] as const
+
+/** Where workers are killed on purpose, their jobs have done nothing wrong. */
+const manyCrashes = 1_000
+
+/** An idle worker has nothing to wait for after SIGTERM. */
+const endLimitMs = 3_000
+
+export class Arena {
+  readonly options: ArenaOptions
+  readonly random: Random
+  readonly place: Place
+  readonly fleet: Fleet
+  readonly mill: Millrace
+  readonly losses: Loss[] = []
+  kills = 0
+  #enqueued = 0
+  readonly #journals: string
+  readonly #journal: Journal
+  readonly #store: RecordingStore
+  readonly #startedAt = Date.now()
+
+  constructor(options: ArenaOptions) {
+    this.options = options
+    this.random = options.random
+    this.#journals = join(options.folder, 'journals')
+    mkdirSync(this.#journals, { recursive: true })
+    this.place = engines[options.engine].place(options.storeFolder ?? options.folder)
+    this.fleet = new Fleet(this.#journals)
+    this.#journal = new Journal(this.#journals, 'harness')
+    this.#store = new RecordingStore(openStore(this.place), this.#journal)
+    this.mill = new Millrace({ store: this.#store })
+  }
+
+  /** Resolves when the worker has started. Armed ones may die before; that is not an error. */
+  async startWorker(config: Partial<WorkerConfig> = {}, execArgv: string[] = []): Promise<Member> {
+    const member = this.launchWorker(config, execArgv)
+    await (config.armed === undefined ? member.ready : member.ready.catch(() => {}))
+    return member
+  }
+
+  launchWorker(config: Partial<WorkerConfig> = {}, execArgv: string[] = []): Member {
+    return this.fleet.start('worker-process', (name) => ({ ...this.childConfig(name), ...config }), {
+      doomed: config.armed !== undefined,
+      execArgv,
+    })
+  }
+
+  launchProducer(config: Omit<ProducerConfig, keyof ChildConfig>): Member {
+    return this.fleet.start('producer-process', (name) => ({ ...this.childConfig(name), ...config }))
+  }
+
+  childConfig(name: string): ChildConfig {
+    return { place: this.place, journals: this.#journals, name, seed: this.random.fork(name).seed }
+  }
+
+  /** Enqueues and writes down what was tried and what was acknowledged; refusals are written down, not thrown. */
+  async enqueue(inputs: readonly Work[], options: EnqueueOptions = {}): Promise<string[]> {
+    const acked = await Promise.all(inputs.map((input) => this.enqueueJob(work, input, options)))
+    return acked.filter((id) => id !== undefined)
+  }
+
+  async enqueueJob<I>(job: JobDefinition<I>, input: NoInfer<I>, options: EnqueueOptions = {}): Promise<string | undefined> {
+    const id = `harness:${this.#enqueued++}`
+    try {
+      await this.mill.enqueue(job, input, { id, maxCrashes: manyCrashes, ...options })
+      this.#journal.write({ e: 'enqueue-ack', id })
+      return id
+    } catch (error) {
+      const code = isMillraceError(error) ? error.code : String(error)
+      this.#journal.write({ e: 'enqueue-refused', id, code })
+      return undefined
+    }
+  }
+
+  /** Keeps some jobs in line until the returned function is called, which resolves when it has stopped. */
+  feed(makeWork: () => Work, options: { level?: number; delayed?: boolean } = {}): () => Promise<void> {
+    const level = options.level ?? 40
+    let running = true
+    const loop = async () => {
+      while (running) {
+        const { pending } = await this.counts()
+        if (pending < level) {
+          const batch = Array.from({ length: 20 }, makeWork)
+          await this.enqueue(batch)
+          if (options.delayed !== false) await this.enqueue([makeWork()], { delay: this.random.integer(1, 300) })
+        }
+        await sleep(15)
+      }
+    }
+    const done = loop()
+    return () => {
+      running = false
+      return done
+    }
+  }
+
+  /** Jobs that a worker holds now, by the store's word. */
+  async heldBy(worker: string): Promise<string[]> {
+    const jobs = await this.#list('running')
+    return jobs.filter((job) => job.worker === worker).map((job) => job.id)
+  }
+
+  /** Waits for a process that is to be killed and writes down what it held. */
+  async bury(member: Member, diedAt?: number): Promise<void> {
+    const exit = await member.exit
+    this.kills++
+    await this.recordLoss(member, diedAt ?? exit.t)
+    this.options.progress(`${this.kills} kills`)
+  }
+
+  /** From `t` on, the worker does nothing any more for the jobs that it holds. */
+  async recordLoss(member: Member, t: number): Promise<void> {
+    const worker = await member.ready.catch(() => '')
+    if (worker !== '') this.losses.push({ worker, t, held: await this.heldBy(worker) })
+  }
+
+  /** Kills a worker now. */
+  async kill(member: Member): Promise<void> {
+    const t = member.signal('SIGKILL')
+    await this.bury(member, t)
+  }
+
+  async counts(): Promise<Record<JobState, number>> {
+    const { states } = await this.mill.stats()
+    return { ...states }
+  }
+
+  async waitUntil(what: () => Promise<boolean> | boolean, limitMs: number): Promise<boolean> {
+    const end = Date.now() + limitMs
+    while (Date.now() < end) {
+      if (await what()) return true
+      await sleep(10)
+    }
+    return false
+  }
+
+  /** Heals (healthy workers, where none is left), drains, ends all processes and judges. */
+  async judge(judgement: Judgement): Promise<Row> {
+    this.options.progress('draining')
+    if (!this.fleet.members.some((member) => !member.doomed)) await this.startWorker()
+    const healedAt = Date.now()
+    const empty = await this.waitUntil(async () => (await this.#backlog()) === 0, settings.drainLimitMs)
+    const drainedAfterMs = empty ? Date.now() - healedAt : undefined
+    await this.#endProcesses()
+
+    const jobs = (await Promise.all(allStates.map((state) => this.#list(state)))).flat().map(toFinal)
+    const counts = await this.counts()
+    await this.mill.close()
+    this.#journal.close()
+    const events = readJournals(this.#journals)
+    const verdict = check({
+      events,
+      jobs,
+      counts,
+      losses: this.losses,
+      drainedAfterMs,
+      limits: { drainMs: settings.drainLimitMs, recoveryMs: settings.recoveryLimitMs },
+      allowedErrors: judgement.allowedErrors ?? [],
+    })
+    const injected = typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
+    const inspected = judgement.inspect?.({ events, jobs }) ?? {}
+    const own: Violation[] = this.fleet.crashes.map((text) => ({ invariant: 'harness', text }))
+    const state = integrity(this.place)
+    if (state !== 'ok') own.push({ invariant: 'harness', text: `the store is damaged: ${state}` })
+    if (judgement.expectStale && verdict.staleAttempts === 0) {
+      own.push({ invariant: 'harness', text: 'no stale write was tried' })
+    }
+    if (injected === 0) own.push({ invariant: 'harness', text: 'no fault was injected' })
+    return {
+      engine: this.options.engine,
+      fault: this.options.fault,
+      injected,
+      acked: verdict.acked,
+      lost: verdict.lost,
+      rerun: verdict.rerun,
+      refusedStale: verdict.refusedStale,
+      recoveryP50Ms: medianOf(verdict.recoveries),
+      recoveryMaxMs: verdict.recoveries.at(-1) ?? null,
+      kills: this.kills,
+      staleAttempts: verdict.staleAttempts,
+      duplicates: verdict.duplicates,
+      drainMs: drainedAfterMs ?? null,
+      ms: Date.now() - this.#startedAt,
+      seed: this.random.seed,
+      note: [judgement.note, inspected.note].filter((note) => note !== undefined).join('; '),
+      violations: [...verdict.violations, ...(judgement.violations ?? []), ...(inspected.violations ?? []), ...own],
+    }
+  }
+
+  /** Whatever happens, nothing is left behind. */
+  async close(): Promise<void> {
+    await this.fleet.killAll()
+    await this.mill.close()
+  }
+
+  async #backlog(): Promise<number> {
+    const counts = await this.counts()
+    return liveStates.reduce((sum, state) => sum + counts[state], 0)
+  }
+
+  /** By SIGTERM first, so that each run ends with a proper shutdown too. */
+  async #endProcesses(): Promise<void> {
+    for (const member of this.fleet.members) member.signal('SIGTERM')
+    await Promise.race([Promise.all(this.fleet.members.map((member) => member.exit)), sleep(endLimitMs)])
+    for (const { name } of this.fleet.members) this.fleet.crashes.push(`${name} did not end within ${endLimitMs} ms`)
+    await this.fleet.killAll()
+  }
+
+  async #list(state: JobState): Promise<JobRecord[]> {
+    await this.mill.open()
+    const found: JobRecord[] = []
+    let cursor: string | undefined
+    do {
+      const page = await this.#store.list({ filter: { state }, limit: 1000, cursor })
+      found.push(...page.jobs)
+      cursor = page.cursor
+    } while (cursor !== undefined)
+    return found
+  }
+}
+
+function toFinal(job: JobRecord): FinalJob {
+  const { id, state, attempt, crashes, maxAttempts, maxCrashes } = job
+  return { id, state, attempt, crashes, maxAttempts, maxCrashes, resultBy: signer(job.result), progressBy: signer(job.progress) }
+}
+
+function signer(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as Partial<Signature>).by
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

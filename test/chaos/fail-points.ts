@@ -1,0 +1,64 @@
+/**
+ * Where a process kills itself with SIGKILL. The product has no hooks for this: the points lie in the store
+ * that wraps the engine (recording-store.ts) and in the handlers (jobs.ts).
+ */
+import type { Journal } from './journal.js'
+import type { Random } from './random.js'
+
+export type FailPoint =
+  /** Jobs were claimed, none has started. */
+  | 'claimed'
+  | 'mid-handler'
+  /** The handler returned, its settlement was not sent. */
+  | 'handler-done'
+  /** The settlement is committed, the worker never hears of it. */
+  | 'settle-sent'
+  | 'retry-before'
+  | 'retry-after'
+  | 'dead-before'
+  | 'dead-after'
+  /** While the worker drains after SIGTERM. */
+  | 'drain'
+  | 'renewal-before'
+  | 'renewal-after'
+  /** Around the settlement that gives back the job of a lost worker. */
+  | 'rescue-before'
+  | 'rescue-after'
+  /** A thread kills the process at a random moment of the transaction. */
+  | 'mid-commit'
+
+/** The chance to die at each passage of a point. */
+export type Armed = Partial<Record<FailPoint, number>>
+
+export class Doom {
+  readonly #armed: Armed | undefined
+  readonly #random: Random
+  readonly #journal: Journal
+  /** Known once the worker exists. */
+  worker = ''
+
+  constructor(armed: Armed | undefined, random: Random, journal: Journal) {
+    this.#armed = armed
+    this.#random = random
+    this.#journal = journal
+  }
+
+  /** Kills this process if the point is armed and luck has it. */
+  at(point: FailPoint): void {
+    if (this.strikes(point)) this.die(point)
+  }
+
+  strikes(point: FailPoint): boolean {
+    const chance = this.#armed?.[point]
+    return chance !== undefined && this.#random.chance(chance)
+  }
+
+  die(point: FailPoint): void {
+    this.announce(point)
+    process.kill(process.pid, 'SIGKILL')
+  }
+
+  announce(point: FailPoint): void {
+    this.#journal.write({ e: 'die', worker: this.worker, point })
+  }
+}

@@ -1,0 +1,23 @@
+import { Arena, type ArenaOptions } from './arena.js'
+import type { Row } from './row.js'
+
+export interface Fault {
+  readonly name: string
+  /** Its part of all kills; 0 for faults that kill nobody. */
+  readonly weight: number
+  run(options: ArenaOptions): Promise<Row>
+}
+
+/** A fault on one store. */
+export function fault(name: string, weight: number, body: (arena: Arena) => Promise<Row>): Fault {
+  return { name, weight, run: (options) => inArena(options, body) }
+}
+
+export async function inArena(options: ArenaOptions, body: (arena: Arena) => Promise<Row>): Promise<Row> {
+  const arena = new Arena(options)
+  try {
+    return await body(arena)
+  } finally {
+    await arena.close()
+  }
+}

@@ -1,0 +1,36 @@
+/** Every fault, in the order in which they run. */
+import type { Fault } from './fault.js'
+import { blockedLoop } from './faults/blocked-loop.js'
+import { eightWriters } from './faults/eight-writers.js'
+import { fullDisk } from './faults/full-disk.js'
+import { killAnywhere } from './faults/kill-anywhere.js'
+import { killsAtFailPoints } from './faults/kill-at-fail-points.js'
+import { killCheckpoint } from './faults/kill-checkpoint.js'
+import { killDrain } from './faults/kill-drain.js'
+import { killMigration } from './faults/kill-migration.js'
+import { killProducer } from './faults/kill-producer.js'
+import { lanesUnderLoad } from './faults/lanes.js'
+import { poisons } from './faults/poison.js'
+import { replyDropped } from './faults/reply-dropped.js'
+import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
+import { zombie, zombieKilled } from './faults/zombie.js'
+
+export const faults: readonly Fault[] = [
+  ...killsAtFailPoints,
+  killDrain,
+  killAnywhere,
+  killCheckpoint,
+  killMigration,
+  killProducer,
+  zombie,
+  zombieKilled,
+  lanesUnderLoad,
+  blockedLoop,
+  replyDropped,
+  ...poisons,
+  eightWriters,
+  fullDisk,
+  sigterm,
+  sigtermTwice,
+  sigtermDeadline,
+]

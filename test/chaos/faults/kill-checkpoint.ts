@@ -1,0 +1,19 @@
+/** kill -9 of a process in the middle of a checkpoint, while others write. */
+import { fault } from '../fault.js'
+
+export const killCheckpoint = fault('checkpoint', 1, async (arena) => {
+  await Promise.all([arena.startWorker(), arena.startWorker()])
+  const ballast = 'x'.repeat(4_000)
+  const stopFeeding = arena.feed(() => ({ ballast }), { level: 200 })
+  let left = arena.options.kills
+  const slot = async () => {
+    while (left-- > 0) {
+      const victim = arena.fleet.start('checkpoint-process', (name) => arena.childConfig(name), { doomed: true })
+      const { signal } = await victim.exit
+      if (signal === 'SIGKILL') await arena.bury(victim)
+    }
+  }
+  await Promise.all([slot(), slot()])
+  await stopFeeding()
+  return arena.judge({ injected: arena.kills })
+})

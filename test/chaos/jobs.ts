@@ -1,0 +1,121 @@
+/** The jobs of the harness. Handlers write their start before anything else and ignore their signal. */
+import { type AnyJob, defineJob, type JobContext, NonRetryableError } from 'millrace'
+import type { Doom } from './fail-points.js'
+import type { Journal } from './journal.js'
+import type { RecordingStore } from './recording-store.js'
+
+/** What a `work` job does. The default is to return at once. */
+export interface Work {
+  /** Runs this long without blocking. */
+  readonly sleep?: number
+  /** Blocks the event loop this long, in the first attempt only. */
+  readonly block?: number
+  /** Fails in its first attempts. */
+  readonly fails?: number
+  /** Dies of an error that is not worth a retry. */
+  readonly doomed?: boolean
+  /** Adds a job with its outcome. */
+  readonly child?: boolean
+  /** Runs as long as its process says: one process can be slow where the next is not. */
+  readonly slow?: boolean
+  readonly ballast?: string
+}
+
+export type PoisonKind = 'abort' | 'exit' | 'oom' | 'loop'
+
+/** What a handler returns and reports: the lease under which it ran, so that the final state names its writer. */
+export interface Signature {
+  readonly by: string
+}
+
+export interface Stage {
+  readonly journal: Journal
+  readonly store: RecordingStore
+  readonly doom: Doom
+  readonly slowMs: number
+}
+
+/** Where jobs are only enqueued, nothing runs. */
+export const work = defineJob<Work>({ name: 'work', ...policy(), run: unused })
+export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy(), run: unused })
+
+export function makeJobs(stage: Stage): AnyJob[] {
+  return [
+    defineJob<Work>({ name: work.name, ...policy(), run: (input, context) => runWork(stage, input, context) }),
+    defineJob<{ how: PoisonKind }>({
+      name: poison.name,
+      ...policy(),
+      run: async ({ how }, context) => {
+        sign(stage, context)
+        // Long enough for neighbours to be in the middle of their work.
+        await sleep(20)
+        await poisons[how]()
+      },
+    }),
+  ]
+}
+
+/** Finished jobs are kept, so that the final state tells what became of each. */
+function policy() {
+  return { retain: '1h', maxAttempts: 5, backoff: { type: 'fixed', initialDelay: 100, jitter: 'none' } } as const
+}
+
+function unused(): never {
+  throw new Error('this process only enqueues')
+}
+
+function runWork(stage: Stage, input: Work, context: JobContext): unknown {
+  const signature = sign(stage, context)
+  if (input.block !== undefined && context.attempt === 1) block(input.block)
+  // A handler that returns no promise takes the worker's shorter way.
+  if (input.sleep === undefined && input.slow !== true && input.child !== true) return conclude(input, context, signature)
+  return runLong(stage, input, context, signature)
+}
+
+async function runLong(stage: Stage, input: Work, context: JobContext, signature: Signature) {
+  const duration = input.slow === true ? stage.slowMs : (input.sleep ?? 0)
+  await sleep(duration / 2)
+  stage.doom.at('mid-handler')
+  await sleep(duration / 2)
+  if (input.child === true) await context.enqueue(work, {})
+  return conclude(input, context, signature)
+}
+
+function conclude(input: Work, context: JobContext, signature: Signature): Signature {
+  if (input.doomed === true) throw new NonRetryableError('chaos: doomed')
+  if (context.attempt <= (input.fails ?? 0)) throw new Error('chaos: fails at first')
+  context.progress(signature)
+  return signature
+}
+
+function sign({ journal, store }: Stage, { jobId, progress }: JobContext): Signature {
+  const lease = store.leaseOf(jobId)
+  if (lease === undefined) throw new Error(`job ${jobId} started without a claim`)
+  journal.write({ e: 'start', ...lease })
+  const signature = { by: lease.token }
+  progress(signature)
+  return signature
+}
+
+const poisons: Record<PoisonKind, () => void | Promise<void>> = {
+  abort: () => process.abort(),
+  exit: () => process.exit(7),
+  oom: () => {
+    const hoard: number[][] = []
+    for (;;) hoard.push(new Array<number>(100_000).fill(hoard.length))
+  },
+  loop: () => {
+    // Endless for as long as there is a parent to end it.
+    const parent = process.ppid
+    while (process.ppid === parent);
+  },
+}
+
+function block(ms: number): void {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

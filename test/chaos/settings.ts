@@ -1,0 +1,14 @@
+/** The times of all runs. Short leases make recovery quick; the product's defaults are far longer. */
+export const settings = {
+  leaseMs: 800,
+  /** Also how often a worker sweeps. */
+  pollMs: 100,
+  concurrency: 8,
+  graceMs: 5_000,
+  /** After the last fault, the backlog must be gone within this time (I13). */
+  drainLimitMs: 25_000,
+  /** A job that its worker lost must start again within this time (I13). */
+  recoveryLimitMs: 10_000,
+  /** An armed process that met no fail point by then is killed as it is. */
+  patienceMs: 10_000,
+} as const

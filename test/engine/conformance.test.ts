@@ -1,0 +1,7 @@
+import { describeStore } from 'millrace/testing'
+import { describe, test } from 'vitest'
+import { engine, makeHarness } from './engines.js'
+
+const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? 1000)
+
+describeStore(engine, { runner: { describe, test }, make: makeHarness, modelRuns })

@@ -1,0 +1,46 @@
+/** The engines that the tests of this folder run on; MILLRACE_TEST_ENGINE names one. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { MemoryStore } from 'millrace/memory'
+import { SqliteStore } from 'millrace/sqlite'
+import { type StoreHarness, VirtualClock } from 'millrace/testing'
+
+export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
+
+export function makeHarness(): Promise<StoreHarness> {
+  const make = engines[engine]
+  if (make === undefined) throw new Error(`MILLRACE_TEST_ENGINE is '${engine}'; known are ${Object.keys(engines).join(', ')}`)
+  return make()
+}
+
+const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite }
+
+async function memory(): Promise<StoreHarness> {
+  const clock = new VirtualClock()
+  const store = new MemoryStore({ clock })
+  await store.open()
+  return { store, advance: (ms) => clock.advance(ms), close: () => store.close() }
+}
+
+async function sqlite(): Promise<StoreHarness> {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-'))
+  const clock = new VirtualClock()
+  const opened: SqliteStore[] = []
+  return {
+    store: await open(),
+    second: open,
+    advance: (ms) => clock.advance(ms),
+    close: async () => {
+      for (const store of opened) await store.close()
+      rmSync(folder, { recursive: true })
+    },
+  }
+
+  async function open(): Promise<SqliteStore> {
+    const store = new SqliteStore({ file: join(folder, 'jobs.db'), clock, synchronous: 'normal' })
+    opened.push(store)
+    await store.open()
+    return store
+  }
+}

@@ -1,0 +1,60 @@
+/** A TestMill over the engine under test, closed and cleaned up after each test. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Millrace, type MillraceOptions, type Store } from 'millrace'
+import { MemoryStore } from 'millrace/memory'
+import { SqliteStore } from 'millrace/sqlite'
+import { TestMill, type TestMillOptions } from 'millrace/testing'
+import { afterEach } from 'vitest'
+import { engine } from './engines.js'
+
+const cleanUps: (() => Promise<void> | void)[] = []
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
+})
+
+/** In virtual time. */
+export function testMill(options: TestMillOptions = {}): TestMill {
+  let made: Store | undefined
+  const mill = new TestMill({
+    ...options,
+    store: (clock) => {
+      made = engine === 'sqlite' ? new SqliteStore({ file: file(), clock, synchronous: 'normal' }) : new MemoryStore({ clock })
+      return made
+    },
+  })
+  stores.set(mill, made as Store)
+  cleanUps.push(() => mill.close())
+  return mill
+}
+
+/** The store under a test's mill. */
+export function storeOf(mill: TestMill): Store {
+  return stores.get(mill) as Store
+}
+
+const stores = new WeakMap<TestMill, Store>()
+
+/** In real time. */
+export function realMill(options: Omit<MillraceOptions, 'store'> = {}): Millrace {
+  const mill = new Millrace({ ...options, store: engine === 'sqlite' ? `sqlite:${file()}` : 'memory:' })
+  cleanUps.push(() => mill.close({ grace: 0 }))
+  return mill
+}
+
+export function file(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-'))
+  cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'jobs.db')
+}
+
+/** A promise and the function that resolves it. */
+export function signal<T = void>(): { promise: Promise<T>; give: (value: T) => void } {
+  let give: (value: T) => void = () => {}
+  const promise = new Promise<T>((resolve) => {
+    give = resolve
+  })
+  return { promise, give }
+}

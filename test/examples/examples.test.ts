@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { runExample } from './process.js'
+
+const examples: Readonly<Record<string, readonly string[]>> = {
+  quickstart: ['state: pending', 'sent: <welcome-for-ada@example.com>', 'state: completed'],
+  retries: [
+    '  a-flaky-network: attempt 2 failed: connection reset',
+    'a-flaky-network: price 103',
+    'a-busy-server: price 102',
+    'job a-wrong-address (fetch-price) died after 1 attempts: 404: no such product',
+    'job a-buggy-handler (fetch-price) died after 1 attempts: price is not a function',
+    '  1 x 404: no such product, such as a-wrong-address',
+    '  a-wrong-address: price 101',
+    '  6 completed, 1 dead: the bug is still there',
+  ],
+  lanes: [
+    '8:4:2:1  C H C D C H C L C H C D C H C',
+    '1:1:1:1  C H D L C H D L C H D L C H D',
+    'strict   C C C C C C C C C C C C C C C',
+    'urgent   done',
+    'meanwhile 3 slow jobs run and 17 wait',
+  ],
+  'scheduling-later': [
+    'invoice-12: duplicate true',
+    'the order: cancelled',
+    'parcel 7 has arrived: look 4, attempt 1',
+    'the domain: scheduled, due in 365 days',
+    '3 completed, 1 cancelled, 2 still to come',
+  ],
+  progress: [
+    'completed #################### 100 of 100',
+    'result: { imported: 98, skipped: 2 }',
+    'log: warn: row 40 has no price',
+    'log: warn: row 80 has no price',
+  ],
+  'transactional-enqueue': [
+    'after a commit: 1 orders, 1 jobs',
+    'refused: CHECK constraint failed: paid >= 0',
+    'after a rollback: 1 orders, 1 jobs',
+    'receipt for order 1',
+  ],
+  shutdown: [
+    'SIGTERM: 2 jobs are running',
+    'stopped: 1 completed, 2 pending, 0 running',
+    '  3000 ms of work begins, attempt 1',
+    '3 of 3 completed, 0 failed, 0 crashed',
+  ],
+}
+
+test.for(Object.entries(examples))('%s runs to its end', async ([name, lines]) => {
+  const { code, signal, stdout, stderr } = await runExample(name)
+  expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
+  const printed = stdout.split('\n')
+  for (const line of lines) expect(printed).toContain(line)
+})

@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+import { engines } from './scripts/engines.mjs'
+
+const root = fileURLToPath(new URL('.', import.meta.url))
+
+export default defineConfig({
+  resolve: { alias: sourcesOfThePackage() },
+  test: {
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    teardownTimeout: 10_000,
+    projects: [
+      project('unit', 'test/unit'),
+      project('examples', 'test/examples'),
+      ...engines.map((engine) => project(engine, 'test/engine', { MILLRACE_TEST_ENGINE: engine })),
+    ],
+  },
+})
+
+function project(name: string, folder: string, env: Record<string, string> = {}) {
+  return { extends: true as const, test: { name, include: [`${folder}/**/*.test.ts`], env } }
+}
+
+/** Maps 'millrace' and its subpaths to src/, so that tests need no build. */
+function sourcesOfThePackage() {
+  const pkg: { name: string; exports: Record<string, string | { default: string }> } = JSON.parse(
+    readFileSync(`${root}package.json`, 'utf8'),
+  )
+  return Object.entries(pkg.exports).flatMap(([subpath, target]) => {
+    if (typeof target === 'string') return []
+    const source = target.default.replace('./dist/', `${root}src/`).replace(/\.js$/, '.ts')
+    return { find: new RegExp(`^${pkg.name}${subpath.slice(1)}$`), replacement: source }
+  })
+}
