@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { bounds } from '../dist/core/bounds.js'
 import { burst, pragmas, slots } from './workload.mjs'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -36,7 +37,8 @@ export function describeSetup(folder) {
     `versions  node ${process.versions.node}, millrace ${version(`${here}../`)} on better-sqlite3 ${version(`${here}../node_modules/better-sqlite3/`)}`,
     `peers     ${peers.join(', ')}`,
     `sqlite    every side: ${settings.join(', ')}, and synchronous as each case says`,
-    `batches   Millrace adds up to 1,000 jobs in one transaction and claims up to ${slots} slots + 1,000 held in advance (both its defaults); ceiling 500; plainjob and liteque claim one at a time`,
+    `batches   Millrace, by default: up to ${bounds.batch} jobs in one insert or claim, up to ${bounds.prefetch} held beyond the slots`,
+    'batches   ceiling: 500; plainjob and liteque: one at a time',
     `workload  no-op jobs of 60 bytes, ${slots} slots, bursts of ${burst}; warmed up before the clock starts`,
   ]
 }

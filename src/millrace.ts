@@ -1,6 +1,6 @@
 import { DeadLetters } from './client/dead.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
-import { Inspector, type JobHandle } from './client/inspect.js'
+import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
 import { readStats, type Stats } from './client/stats.js'
@@ -11,6 +11,7 @@ import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
+import type { JobState } from './core/job.js'
 import { integer, invalid, jobId, noUnknown } from './core/options.js'
 import type { Store } from './core/store.js'
 import { checkStore, storeFromUrl } from './store-url.js'
@@ -32,6 +33,16 @@ export interface MillraceOptions {
   readonly clock?: Clock
   /** For tests: jitter comes from it. @default Math.random */
   readonly random?: () => number
+}
+
+export interface JobsFilter {
+  readonly state: JobState
+  readonly name?: string | undefined
+  readonly queue?: string | undefined
+  readonly tag?: string | undefined
+  /** Bounds on when it was created (pending), started (running), falls due, or ended. */
+  readonly after?: Date | undefined
+  readonly before?: Date | undefined
 }
 
 /** One job system over one store. Opens the store on first use. */
@@ -81,6 +92,13 @@ export class Millrace {
     return this.#inspector.handle<R>(jobId(id))
   }
 
+  /** Jobs in one state, page by page: finished ones newest first, waiting ones in the order of their turn. */
+  jobs(filter: JobsFilter, page?: PageOptions): Promise<JobList> {
+    noUnknown(filter, ['state', 'name', 'queue', 'tag', 'after', 'before'], 'filter')
+    const { after, before, ...rest } = filter
+    return this.#inspector.list({ ...rest, after: after?.getTime(), before: before?.getTime() }, page)
+  }
+
   queue(name: string): QueueHandle {
     return new QueueHandle(this.#runtime, name)
   }
@@ -105,8 +123,8 @@ export class Millrace {
   /** Stops the workers, each with its grace, and closes the store. */
   async close(options: { readonly grace?: Duration } = {}): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
-    this.#inspector.stop()
     await this.#runtime.close()
+    this.#inspector.close()
   }
 
   #register(job: AnyJob): void {

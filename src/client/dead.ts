@@ -5,20 +5,20 @@ import { milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { integer, invalid, lane, name, noUnknown } from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
-import { type Inspector, type JobHandle, type JobSnapshot } from './inspect.js'
-import { overrides } from './new-job.js'
+import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
+import { encodeInput, overrides } from './new-job.js'
 import type { Runtime } from './runtime.js'
 
 /** Which dead letters; an empty filter means all. */
 export interface DeadFilter {
-  readonly name?: string
-  readonly queue?: string
-  readonly tag?: string
+  readonly name?: string | undefined
+  readonly queue?: string | undefined
+  readonly tag?: string | undefined
   /** A group's fingerprint, from `groups()`. */
-  readonly cause?: string
+  readonly cause?: string | undefined
   /** When it died: from `after` (inclusive) to `before`. */
-  readonly after?: Date
-  readonly before?: Date
+  readonly after?: Date | undefined
+  readonly before?: Date | undefined
 }
 
 export interface DeadGroup {
@@ -68,14 +68,8 @@ export class DeadLetters {
   }
 
   /** Newest first. Goes on with `cursor`; a page may be short when the filter matches few. */
-  async list(
-    filter: DeadFilter = {},
-    page: { readonly limit?: number; readonly cursor?: string | undefined } = {},
-  ): Promise<{ readonly jobs: readonly JobSnapshot[]; readonly cursor: string | undefined }> {
-    await this.#runtime.ready()
-    const limit = integer(page.limit ?? 100, 'limit', 1, bounds.page)
-    const { jobs, cursor } = await this.#runtime.store.list({ filter: compile(filter), limit, cursor: page.cursor })
-    return { jobs: jobs.map((job) => this.#inspector.snapshot(job)), cursor }
+  async list(filter: DeadFilter = {}, page: PageOptions = {}): Promise<JobList> {
+    return this.#inspector.list(compile(filter), page)
   }
 
   /** One group for each cause, the most recent first. */
@@ -173,7 +167,7 @@ export class DeadLetters {
   async #input(job: string, input: unknown): Promise<string> {
     const definition = this.#jobs.get(job)
     if (definition !== undefined) await parseInput(definition, input)
-    return this.#runtime.codec.encode(input, 'input', this.#runtime.limits.payload)
+    return encodeInput(this.#runtime, input)
   }
 }
 

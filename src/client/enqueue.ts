@@ -4,9 +4,9 @@ import { MillraceError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import { noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
-import { gather } from '../system/turn.js'
+import { gather, nextTurn } from '../system/turn.js'
 import type { Inspector, JobHandle } from './inspect.js'
-import { newJob } from './new-job.js'
+import { encodeInput, newJob } from './new-job.js'
 import type { Runtime } from './runtime.js'
 
 export interface TransactionOption {
@@ -48,16 +48,18 @@ export class Enqueuer {
     options?: Omit<EnqueueOptions, 'id'>,
   ): Promise<JobHandle<R>[]> {
     if (options !== undefined) noUnknown(options, manyOptions, 'enqueueMany')
-    const jobs: NewJob[] = []
+    const texts: string[] = []
     for (const input of inputs) {
       const checked = parseInput(job, input)
       if (checked instanceof Promise) await checked
-      jobs.push(newJob(this.#runtime, job, input, options))
+      texts.push(encodeInput(this.#runtime, input))
     }
     await this.#runtime.ready()
     const handles: JobHandle<R>[] = []
-    for (let i = 0; i < jobs.length; i += bounds.batch) {
-      const batch = jobs.slice(i, i + bounds.batch)
+    for (let i = 0; i < texts.length; i += bounds.batch) {
+      // One batch per turn, so that workers and timers of this process go on meanwhile.
+      await nextTurn()
+      const batch = texts.slice(i, i + bounds.batch).map((text) => newJob(this.#runtime, job, text, options))
       const results = await this.#runtime.store.insert(batch)
       for (let k = 0; k < batch.length; k++) handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
     }
@@ -68,7 +70,7 @@ export class Enqueuer {
     // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
     const checked = parseInput(job, input)
     if (checked instanceof Promise) await checked
-    const added = newJob(this.#runtime, job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
     return this.#handle(job, added, await this.#insert(added))
   }
@@ -80,7 +82,7 @@ export class Enqueuer {
     if (parseInput(job, input) instanceof Promise) {
       throw new MillraceError('INVALID_INPUT', `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`)
     }
-    const added = newJob(this.#runtime, job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
     const inserted = this.#runtime.store.insert([added], tx)
     return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
   }

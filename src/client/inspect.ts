@@ -4,7 +4,8 @@ import { MillraceError } from '../core/errors.js'
 import { type AttemptRecord, type Failure, isFinal, type JobRecord, type JobState, type LogLine } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
 import { bounds } from '../core/bounds.js'
-import { compileRetain } from '../core/options.js'
+import { compileRetain, integer } from '../core/options.js'
+import type { JobFilter } from '../core/store.js'
 import { clean } from '../core/text.js'
 import type { Runtime } from './runtime.js'
 import { Watcher } from './watch.js'
@@ -32,6 +33,19 @@ export interface JobSnapshot<R = unknown> {
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
   readonly expiresAt: Date | undefined
+}
+
+export interface PageOptions {
+  /** @default 100 */
+  readonly limit?: number | undefined
+  /** Goes on where the page that returned it ended. */
+  readonly cursor?: string | undefined
+}
+
+/** A page may be short and still have a cursor, when the filter matches few. */
+export interface JobList {
+  readonly jobs: readonly JobSnapshot[]
+  readonly cursor: string | undefined
 }
 
 export interface WaitOptions {
@@ -104,8 +118,15 @@ export class Inspector {
     return new JobHandle<R>(id, duplicate, this)
   }
 
-  stop(): void {
-    this.#watcher.stop()
+  close(): void {
+    this.#watcher.close()
+  }
+
+  async list(filter: JobFilter, page: PageOptions = {}): Promise<JobList> {
+    await this.#runtime.ready()
+    const limit = integer(page.limit ?? 100, 'limit', 1, bounds.page)
+    const { jobs, cursor } = await this.#runtime.store.list({ filter, limit, cursor: page.cursor })
+    return { jobs: jobs.map((job) => this.snapshot(job)), cursor }
   }
 
   async get<R>(id: string): Promise<JobSnapshot<R> | undefined> {
@@ -142,7 +163,7 @@ export class Inspector {
       throw new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`)
     }
     const { failure } = record
-    throw new MillraceError('JOB_DEAD', `job ${id} (${record.name}) died after ${record.attempt} attempts: ${failure?.message ?? 'unknown cause'}`, {
+    throw new MillraceError('JOB_DEAD', `job ${id} (${record.name}) died at attempt ${record.attempt}: ${failure?.message ?? 'unknown cause'}`, {
       cause: failure,
     })
   }

@@ -19,17 +19,21 @@ import {
 import { newId } from '../system/ids.js'
 import type { Runtime } from './runtime.js'
 
-/** What a store needs to know of a job whose input its schema has accepted. */
-export function newJob(runtime: Runtime, job: AnyJob, input: unknown, options: EnqueueOptions | undefined): NewJob {
+/** The text of an input that its schema has accepted. */
+export function encodeInput(runtime: Runtime, input: unknown): string {
+  return runtime.codec.encode(input, 'input', runtime.limits.payload)
+}
+
+/** What a store needs to know of a job. */
+export function newJob(runtime: Runtime, job: AnyJob, input: string, options: EnqueueOptions | undefined): NewJob {
   const { policy } = job
-  const text = runtime.codec.encode(input, 'input', runtime.limits.payload)
   if (options === undefined) {
     return {
       id: newId(runtime.clock.now()),
       name: job.name,
       queue: policy.queue,
       lane: policy.lane,
-      input: text,
+      input,
       delay: 0,
       runAt: undefined,
       maxAttempts: policy.maxAttempts,
@@ -48,7 +52,7 @@ export function newJob(runtime: Runtime, job: AnyJob, input: unknown, options: E
     name: job.name,
     queue: options.queue === undefined ? policy.queue : name(options.queue, 'queue'),
     lane: options.priority === undefined ? policy.lane : lane(options.priority),
-    input: text,
+    input,
     delay: options.delay === undefined ? 0 : milliseconds(options.delay, 'delay'),
     runAt: options.runAt === undefined ? undefined : epoch(options.runAt, runtime.clock.now()),
     maxAttempts: integer(options.maxAttempts ?? policy.maxAttempts, 'maxAttempts', 1, bounds.attempts),

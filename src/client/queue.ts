@@ -63,9 +63,9 @@ export class QueueHandle {
 
   /** Resolves when no job is ready or running; with `later`, when none is due later or blocked either. */
   async drain(options: { readonly later?: boolean; readonly timeout?: Duration } = {}): Promise<void> {
-    const { clock, store } = this.#runtime
     const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout, 'timeout')
     await this.#runtime.ready()
+    const { clock, store } = this.#runtime
     const deadline = timeout === undefined ? Number.POSITIVE_INFINITY : clock.monotonic() + timeout
     for (;;) {
       const depth = await this.depth()

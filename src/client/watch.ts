@@ -27,6 +27,12 @@ export class Watcher {
     }
   }
 
+  /** The last look: whoever still waits learns that there is nothing to wait for. */
+  close(): void {
+    this.#lookAtAll()
+    this.stop()
+  }
+
   stop(): void {
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
@@ -36,6 +42,8 @@ export class Watcher {
   #start(): void {
     this.#unsubscribe = this.#runtime.store.subscribe((signal) => {
       if (signal.type === 'settled') for (const { id } of signal.settlements) this.#look(id)
+      if (signal.type === 'claimed') for (const { id } of signal.jobs) this.#look(id)
+      if (signal.type === 'reported') for (const { id } of signal.held) this.#look(id)
       if (signal.type === 'changed') this.#lookAtAll()
     })
     this.#poll()

@@ -22,7 +22,7 @@ export interface JobContext {
   readonly progress: (value: unknown) => void
   /** Keeps a line with the job, bounded in number and length. */
   readonly log: (text: string, level?: LogLevel) => void
-  /** Adds a job that exists if and only if this attempt's outcome is stored. Returns its id. */
+  /** Adds a job that exists if and only if this attempt completes. Returns its id. */
   readonly enqueue: EnqueueFromHandler
 }
 

@@ -1,4 +1,5 @@
 import type { Failure, LogLevel } from './job.js'
+import type { Priority } from './lanes.js'
 
 /** What every job event tells. Input and result stay out: they may be large or secret. */
 export interface JobEvent {
@@ -8,6 +9,7 @@ export interface JobEvent {
 }
 
 export interface RunEvent extends JobEvent {
+  readonly priority: Priority
   readonly attempt: number
   readonly worker: string
 }

@@ -62,6 +62,8 @@ export interface ClaimedJob {
   readonly maxAttempts: number
   readonly maxCrashes: number
   readonly createdAt: number
+  /** When it became ready: since then it has waited for a worker. */
+  readonly readyAt: number
   readonly startedAt: number
   /** The delay before this attempt when it is a retry, else 0; decorrelated backoff builds on it. */
   readonly retryDelay: number

@@ -138,6 +138,7 @@ export interface OrphanedJob extends Orphan {
   readonly token: string
   readonly name: string
   readonly queue: string
+  readonly lane: number
   /** The attempt that was lost. */
   readonly attempt: number
   readonly worker: string
@@ -236,6 +237,10 @@ export type Signal =
   | { readonly type: 'due'; readonly delay: number }
   /** These jobs were settled; the list may hold refused ones too. */
   | { readonly type: 'settled'; readonly settlements: readonly Settlement[] }
+  /** These jobs started. */
+  | { readonly type: 'claimed'; readonly jobs: readonly ClaimedJob[] }
+  /** Some of these jobs have new progress or logs. */
+  | { readonly type: 'reported'; readonly held: readonly Held[] }
   /** A running job was asked to stop. */
   | { readonly type: 'cancel' }
   /** Another process changed something. */

@@ -17,6 +17,11 @@ export function commit(fn: () => void): void {
   schedule()
 }
 
+/** Resolves when this turn's work is done. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => gather(resolve))
+}
+
 function schedule(): void {
   if (scheduled) return
   scheduled = true

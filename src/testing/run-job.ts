@@ -92,6 +92,7 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
     maxAttempts,
     maxCrashes,
     createdAt: now,
+    readyAt: now,
     startedAt: now,
     retryDelay: 0,
     overrides: undefined,

@@ -10,7 +10,7 @@ import type { Store } from '../core/store.js'
 import { Millrace, type MillraceOptions } from '../millrace.js'
 import { MemoryStore } from '../stores/memory/index.js'
 import type { Worker, WorkerOptions } from '../worker/worker.js'
-import { settle, VirtualClock } from './virtual-clock.js'
+import { VirtualClock } from './virtual-clock.js'
 
 export interface TestMillOptions extends Pick<MillraceOptions, 'jobs' | 'codec' | 'random'> {
   /** Where virtual time starts. @default '2030-01-01T00:00:00Z' */
@@ -162,7 +162,7 @@ export class TestMill extends Millrace {
   async #untilIdle(timeout: number): Promise<void> {
     const deadline = performance.now() + timeout
     for (;;) {
-      await settle()
+      await this.clock.advance(0)
       const { states } = await this.stats()
       if (states.running === 0 && (states.pending === 0 || !(await this.#canRun()))) return
       if (performance.now() > deadline) {

@@ -4,10 +4,11 @@ import { type AnyJob, type EnqueueFromHandler, type JobContext, parseInput } fro
 import { MillraceError } from '../core/errors.js'
 import type { RunEvent } from '../core/events.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
+import { laneNames } from '../core/lanes.js'
 import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
-import { newJob } from '../client/new-job.js'
+import { encodeInput, newJob } from '../client/new-job.js'
 import type { Runtime } from '../client/runtime.js'
 
 /** Who hears of what a running job reports. */
@@ -126,7 +127,7 @@ export class Run implements JobContext {
     return async (job, input, options) => {
       if (this.ended) throw new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
       await parseInput(job, input)
-        const added = newJob(this.#runtime, job, input, options)
+        const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
         this.inserts ??= []
         if (this.inserts.length >= bounds.batch) {
           throw new MillraceError('INVALID_OPTION', `a handler can add ${bounds.batch} jobs with its outcome; add the others with mill.enqueueMany`, { limit: bounds.batch })
@@ -153,8 +154,8 @@ export class Run implements JobContext {
 
   /** What every event about it tells. */
   event(): RunEvent {
-    const { id, name, queue, attempt } = this.job
-    return { id, name, queue, attempt, worker: this.#listener.id }
+    const { id, name, queue, lane, attempt } = this.job
+    return { id, name, queue, priority: laneNames[lane] ?? 'default', attempt, worker: this.#listener.id }
   }
 }
 

@@ -49,7 +49,9 @@ export class Exchange {
 
   /** Hands over an outcome. */
   settle(id: string, token: string, outcome: Outcome, run: Run | undefined): void {
-    this.#ended.push({ settlement: { id, token, outcome, inserts: run?.inserts, report: run?.takeReport() }, run })
+    // What a failed attempt added goes with it: the next attempt will add it again.
+    const inserts = outcome.to === 'completed' ? run?.inserts : undefined
+    this.#ended.push({ settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
     this.wake()
   }
 

@@ -1,6 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
+import { laneNames } from '../core/lanes.js'
 import { crashed, type Retention } from '../core/lifecycle.js'
 import type { OrphanedJob, Settlement, SweepReport, SweepRequest } from '../core/store.js'
 import type { Runtime } from '../client/runtime.js'
@@ -95,7 +96,7 @@ export class Sweeper {
     const about = { id: job.id, name: job.name, queue: job.queue, worker: job.worker }
     events.emit('stalled', about)
     if (outcome.to === 'dead' && outcome.failure !== undefined) {
-      events.emit('dead', { ...about, attempt: job.attempt, failure: outcome.failure })
+      events.emit('dead', { ...about, priority: laneNames[job.lane] ?? 'default', attempt: job.attempt, failure: outcome.failure })
     }
   }
 }

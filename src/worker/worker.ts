@@ -218,6 +218,8 @@ export class Worker {
         if (this.#runs.size > 0) this.#lease.beatSoon()
         return
       case 'settled':
+      case 'claimed':
+      case 'reported':
         return
     }
   }
@@ -283,7 +285,7 @@ export class Worker {
       run.deadline = now + timeout
       this.#deadlines.watch(run.deadline)
     }
-    if (events.wants('started')) events.emit('started', { ...run.event(), waited: job.startedAt - job.createdAt })
+    if (events.wants('started')) events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
     execute(run, this.#runtime, this.#finished)
   }
 
@@ -312,7 +314,7 @@ export class Worker {
   #overdue(run: Run): void {
     if (run.stopped === undefined) {
       const { timeout } = run.policy
-      this.#stopRun(run, new MillraceError('JOB_TIMEOUT', `job ${run.job.id} ran longer than its timeout of ${timeout} ms`, { limit: timeout }))
+      this.#stopRun(run, new MillraceError('JOB_TIMEOUT', `the job ran longer than its timeout of ${timeout} ms`, { limit: timeout }))
     } else {
       this.#abandon(run, run.stopped)
     }
@@ -367,11 +369,14 @@ export class Worker {
     if (result === 'lost') return events.emit('lost', run.event())
     switch (outcome.to) {
       case 'completed':
+        if (run.inserts !== undefined && events.wants('enqueued')) {
+          for (const { id, name, queue } of run.inserts) events.emit('enqueued', { id, name, queue, duplicate: false })
+        }
         if (!events.wants('completed')) return
         return events.emit('completed', {
           ...run.event(),
           ran: clock.monotonic() - run.startedAt,
-          waited: run.job.startedAt - run.job.createdAt,
+          waited: run.job.startedAt - run.job.readyAt,
         })
       case 'retrying':
       case 'dead': {

@@ -142,6 +142,7 @@ export class Arena {
       }
     }
     const done = loop()
+    done.catch(() => {}) // whoever stops it sees it
     return () => {
       running = false
       return done

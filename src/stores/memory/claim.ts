@@ -60,6 +60,7 @@ function toClaimed(entry: Entry, lease: Lease): ClaimedJob {
     maxAttempts: job.maxAttempts,
     maxCrashes: job.maxCrashes,
     createdAt: entry.createdAt,
+    readyAt: story?.readyAt ?? entry.createdAt,
     startedAt: lease.at,
     retryDelay: story === undefined ? 0 : story.retryDelay,
     overrides: job.overrides,

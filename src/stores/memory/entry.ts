@@ -37,6 +37,8 @@ class Story {
   attempt = 0
   crashes = 0
   retryDelay = 0
+  /** When it was last promoted. */
+  readyAt: number | undefined = undefined
   startedAt: number | undefined = undefined
   finishedAt: number | undefined = undefined
   result: string | undefined = undefined

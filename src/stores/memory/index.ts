@@ -83,12 +83,17 @@ export class MemoryStore implements Store {
     const now = this.#clock.now()
     const settled = settle(tables, request, now)
     const claimed = request.claim === undefined ? [] : claim(tables, request.worker, request.claim, now)
+    if (claimed.length > 0) tables.signals.claimed(claimed)
     tables.signals.tell()
     return { settled, claimed }
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
-    return extend(this.#open(), request)
+    const tables = this.#open()
+    const result = extend(tables, request)
+    if (request.held.length > 0) tables.signals.reported(request.held)
+    tables.signals.tell()
+    return result
   }
 
   async sweep(request: SweepRequest): Promise<SweepReport> {

@@ -41,7 +41,7 @@ function apply(tables: Tables, entry: Entry, command: Command, index: number, no
     case 'retry':
       return retry(tables, entry, command, index, now)
     case 'promote':
-      return promote(tables, entry)
+      return promote(tables, entry, now)
     case 'remove':
       return remove(tables, entry)
   }
@@ -77,11 +77,12 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   story.attempt = 0
   story.crashes = 0
   story.retryDelay = 0
+  story.readyAt = now
   story.finishedAt = undefined
   story.result = undefined
   story.cancelReason = undefined
   story.progress = undefined
-  const delay = command.delay + index * command.spacing
+  const delay = Math.round(command.delay + index * command.spacing)
   if (delay > 0) {
     tables.enter(entry, 'scheduled', now + delay)
     tables.signals.due(delay)
@@ -104,9 +105,10 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
   entry.kind = tables.kinds.of(entry.job)
 }
 
-function promote(tables: Tables, entry: Entry): Verdict {
+function promote(tables: Tables, entry: Entry, now: number): Verdict {
   if (!promotable.has(entry.state)) return 'refused'
   tables.leave(entry)
+  storyOf(entry).readyAt = now
   tables.enter(entry, 'pending', 0)
   return 'affected'
 }

@@ -1,4 +1,5 @@
-import type { Settlement, Signal } from '../../core/store.js'
+import type { ClaimedJob } from '../../core/job.js'
+import type { Held, Settlement, Signal } from '../../core/store.js'
 
 /** Wake-ups. Collected while a verb works, told when it is done and all is consistent again. */
 export class Signals {
@@ -8,6 +9,8 @@ export class Signals {
   #lastQueue: string | undefined
   #soonest = Number.POSITIVE_INFINITY
   #settlements: readonly Settlement[] | undefined
+  #claimed: readonly ClaimedJob[] | undefined
+  #held: readonly Held[] | undefined
   #cancel = false
   #changed = false
 
@@ -30,6 +33,14 @@ export class Signals {
     this.#settlements = settlements
   }
 
+  claimed(jobs: readonly ClaimedJob[]): void {
+    this.#claimed = jobs
+  }
+
+  reported(held: readonly Held[]): void {
+    this.#held = held
+  }
+
   cancel(): void {
     this.#cancel = true
   }
@@ -43,18 +54,24 @@ export class Signals {
     const queues = this.#queues
     const delay = this.#soonest
     const settlements = this.#settlements
+    const claimed = this.#claimed
+    const held = this.#held
     const cancel = this.#cancel
     const changed = this.#changed
     if (queues.size > 0) this.#queues = new Set()
     this.#lastQueue = undefined
     this.#soonest = Number.POSITIVE_INFINITY
     this.#settlements = undefined
+    this.#claimed = undefined
+    this.#held = undefined
     this.#cancel = false
     this.#changed = false
     if (this.#listeners.size === 0) return
     if (queues.size > 0) this.#send({ type: 'ready', queues })
     if (delay < Number.POSITIVE_INFINITY) this.#send({ type: 'due', delay })
     if (settlements !== undefined) this.#send({ type: 'settled', settlements })
+    if (claimed !== undefined) this.#send({ type: 'claimed', jobs: claimed })
+    if (held !== undefined) this.#send({ type: 'reported', held })
     if (cancel) this.#send({ type: 'cancel' })
     if (changed) this.#send({ type: 'changed' })
   }

@@ -1,6 +1,6 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
-import type { Entry } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
 import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
 import type { Worker } from './worker.js'
@@ -39,6 +39,7 @@ function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
     token: lease?.token ?? '',
     name: job.name,
     queue: job.queue,
+    lane: job.lane,
     attempt: (story?.attempt ?? 0) + 1,
     worker: worker.id,
     crashes: story?.crashes ?? 0,
@@ -53,6 +54,7 @@ function promote(tables: Tables, now: number, limit: number): number {
     const entry = soonest(tables)
     if (entry === undefined || entry.rank > now) break
     tables.leave(entry)
+    storyOf(entry).readyAt = now
     tables.enter(entry, 'pending', 0)
   }
   return promoted

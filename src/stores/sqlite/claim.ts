@@ -2,6 +2,7 @@ import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import { claim as sql } from './sql.generated.js'
+import { parse } from './parse.js'
 import type { Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
@@ -19,6 +20,7 @@ type Row = [
   attempt: number,
   crashes: number,
   createdAt: number,
+  readyAt: number | null,
   retryDelay: number,
   overrides: string | null,
   tags: string | null,
@@ -48,7 +50,7 @@ export function makeClaim(tables: Tables): Claim {
     const now = clock.now()
     const workerNum = renewWorker(worker, now + request.lease)
     if (!tables.isFreshClaim(request.token)) {
-      return again.all(workerNum, request.token).map((row) => toClaimed(row as unknown as Row, request.token, row[11]))
+      return again.all(workerNum, request.token).map((row) => toClaimed(row as unknown as Row, request.token, row[12]))
     }
     const claimed: ClaimedJob[] = []
     const open = new Map<string, number | undefined>()
@@ -85,11 +87,12 @@ export function makeClaim(tables: Tables): Claim {
       maxAttempts: kind.maxAttempts,
       maxCrashes: kind.maxCrashes,
       createdAt: row[6],
+      readyAt: row[7] ?? row[6],
       startedAt: now,
-      retryDelay: row[7],
-      overrides: row[8] ?? undefined,
-      tags: row[9] === null ? undefined : (JSON.parse(row[9]) as string[]),
-      metadata: row[10] ?? undefined,
+      retryDelay: row[8],
+      overrides: row[9] ?? undefined,
+      tags: parse<string[]>(row[10]),
+      metadata: row[11] ?? undefined,
     }
   }
 }

@@ -165,9 +165,9 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
 }
 
 async function prepare(db: Database, options: ConnectionOptions): Promise<void> {
-  refuseOldLibrary(db)
   // Another process may be switching the file to WAL or migrating it at this moment.
   await patiently(options.busyTimeout, () => {
+    refuseOldLibrary(db)
     const mode = db.pragma('journal_mode = wal', { simple: true })
     const inMemory = options.file === ':memory:' || options.file === ''
     if (mode !== 'wal' && !inMemory) {

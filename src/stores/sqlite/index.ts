@@ -105,7 +105,7 @@ export class SqliteStore implements Store {
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
-    return this.#open().extend.look(request) ?? this.#write((engine) => engine.extend.extend(request))
+    return this.#open().extend.look(request) ?? this.#write((engine) => engine.renew(request))
   }
 
   async sweep(request: SweepRequest): Promise<SweepReport> {
@@ -188,6 +188,7 @@ function makeEngine(connection: Connection, clock: Clock) {
   const writeReport = makeWriteReport(tables)
   const settle = makeSettle(tables, { insert, remove, writeReport, signals })
   const claim = makeClaim(tables)
+  const extend = makeExtend(tables, writeReport)
   const read = makeRead(tables)
 
   connection.beforeCommit = () => tables.tally.write()
@@ -202,7 +203,8 @@ function makeEngine(connection: Connection, clock: Clock) {
     insert,
     claim,
     exchange,
-    extend: makeExtend(tables, writeReport),
+    extend,
+    renew,
     sweep: makeSweep(connection, tables, signals, remove),
     operate: makeOperate(tables, read, signals, remove),
     configure,
@@ -213,7 +215,14 @@ function makeEngine(connection: Connection, clock: Clock) {
     const refused = rescue === true && tables.workerIsAlive(worker, clock.now())
     const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
     if (settlements.length > 0) signals.settled(settlements)
-    return { settled, claimed: wanted === undefined ? [] : claim.take(worker, wanted) }
+    const claimed = wanted === undefined ? [] : claim.take(worker, wanted)
+    if (claimed.length > 0) signals.claimed(claimed)
+    return { settled, claimed }
+  }
+
+  function renew(request: ExtendRequest): ExtendResult {
+    if (request.held.length > 0) signals.reported(request.held)
+    return extend.extend(request)
   }
 
   function configure(queue: string, { paused }: QueueSettings): void {

@@ -88,8 +88,9 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
     const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
     const delay = Math.round(command.delay + index * command.spacing)
     const to = delay > 0 ? 'scheduled' : 'pending'
-    const dueAt = delay > 0 ? clock.now() + delay : null
-    retryOne.run(stateNumber[to], kind.id, dueAt, change.input ?? null, change.overrides ?? null, row.seq)
+    const now = clock.now()
+    const dueAt = delay > 0 ? now + delay : null
+    retryOne.run(stateNumber[to], kind.id, dueAt, now, change.input ?? null, change.overrides ?? null, row.seq)
     tally.add(kind.id, to, 1)
     if (to === 'pending') enterLane(kind, row.seq)
     else signals.due(delay)
@@ -98,7 +99,7 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
 
   function promote(row: JobRow, state: JobState) {
     if (!promotable.has(state)) return 'refused'
-    promoteOne.run(row.seq)
+    promoteOne.run(clock.now(), row.seq)
     tally.move(row.kind, state, 'pending', 1)
     enterLane(tables.kind(row.kind), row.seq)
     return 'affected'

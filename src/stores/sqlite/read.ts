@@ -4,6 +4,7 @@ import { type Failure, type JobRecord, type JobState, type JobTrail, jobStates, 
 import { totalNames } from '../../core/lifecycle.js'
 import type { Cause, Counts, JobFilter, JobPage, JobQuery, KindCounts } from '../../core/store.js'
 import { stateName } from './insert.js'
+import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
 import { stateNumber, type Tables } from './tables.js'
 
@@ -233,14 +234,4 @@ function timeOf(row: JobRow, state: JobState): number {
 
 function zeroes<K extends string>(keys: readonly K[]): Record<K, number> {
   return Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>
-}
-
-/** Damaged text in a row must not keep the others from being read. */
-function parse<T>(text: string | null): T | undefined {
-  if (text === null) return undefined
-  try {
-    return JSON.parse(text) as T
-  } catch {
-    return undefined
-  }
 }

@@ -2,7 +2,7 @@
 
 export const claim = {
   take: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.retry_delay, j.overrides, j.tags, j.metadata
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ?
 ORDER BY r.seq LIMIT ?
@@ -11,7 +11,7 @@ ORDER BY r.seq LIMIT ?
 SELECT seq FROM millrace_ready WHERE queue = ? AND lane = ? LIMIT 1
 `,
   again: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.retry_delay, j.overrides, j.tags, j.metadata, l.at
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, l.at
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.token = ?
 `,
@@ -85,7 +85,7 @@ UPDATE millrace_job SET cancel_reason = ? WHERE seq = ?
 `,
   retry: `
 UPDATE millrace_job SET
-  state = ?, kind = ?, due_at = ?, attempt = 0, crashes = 0, retry_delay = 0, input = coalesce(?, input),
+  state = ?, kind = ?, due_at = ?, ready_at = ?, attempt = 0, crashes = 0, retry_delay = 0, input = coalesce(?, input),
   overrides = coalesce(?, overrides), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
@@ -214,7 +214,7 @@ export const sweep = {
 SELECT seq, kind, state FROM millrace_job WHERE due_at <= ? ORDER BY due_at LIMIT ?
 `,
   promote: `
-UPDATE millrace_job SET state = 1, due_at = NULL WHERE seq = ?
+UPDATE millrace_job SET state = 1, ready_at = ?, due_at = NULL WHERE seq = ?
 `,
   nextDue: `
 SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
@@ -303,6 +303,7 @@ CREATE TABLE millrace_job (
   crashes       INTEGER NOT NULL DEFAULT 0,
   retry_delay   INTEGER NOT NULL DEFAULT 0,
   due_at        INTEGER,              -- set while scheduled or retrying
+  ready_at      INTEGER,              -- when it was last promoted; created_at otherwise
   overrides     TEXT,
   tags          TEXT,
   metadata      TEXT,

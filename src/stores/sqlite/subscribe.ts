@@ -1,4 +1,5 @@
-import type { Settlement, Signal } from '../../core/store.js'
+import type { ClaimedJob } from '../../core/job.js'
+import type { Held, Settlement, Signal } from '../../core/store.js'
 import type { Connection } from './connection.js'
 
 /**
@@ -52,6 +53,14 @@ export class Signals {
 
   settled(settlements: readonly Settlement[]): void {
     if (this.#listeners.size > 0) this.#connection.afterCommit(() => this.#tell({ type: 'settled', settlements }))
+  }
+
+  claimed(jobs: readonly ClaimedJob[]): void {
+    if (this.#listeners.size > 0) this.#connection.afterCommit(() => this.#tell({ type: 'claimed', jobs }))
+  }
+
+  reported(held: readonly Held[]): void {
+    if (this.#listeners.size > 0) this.#connection.afterCommit(() => this.#tell({ type: 'reported', held }))
   }
 
   cancel(): void {

@@ -76,7 +76,7 @@ export function makeSweep(connection: Connection, tables: Tables, signals: Signa
     const rows = due.all(now, limit)
     for (const row of rows) {
       const kind = tables.kind(row.kind)
-      promoteOne.run(row.seq)
+      promoteOne.run(now, row.seq)
       ready.run(kind.queueId, kind.lane, row.seq)
       tally.move(kind.id, stateName(row.state), 'pending', 1)
       signals.ready(kind.queue)
@@ -126,6 +126,7 @@ export function makeSweep(connection: Connection, tables: Tables, signals: Signa
       token: leaseToken(row.seq, row.kind, row.token),
       name: kind.name,
       queue: kind.queue,
+      lane: kind.lane,
       attempt: row.attempt + 1,
       worker,
       crashes: row.crashes,

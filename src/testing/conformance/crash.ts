@@ -108,7 +108,7 @@ export function crash(test: Test): void {
     const [a] = await threeOf(store, 'sleepy')
     await advance(lease)
     const [named] = (await sweep(store)).orphans as [OrphanedJob]
-    await claim(store, 1, { worker: 'sleepy' })
+    await running(store, {}, 'sleepy')
     assert.equal(await rescue(store, named), 'lost')
     assert.equal(await settle(store, a, complete(), { worker: 'sleepy' }), 'applied')
   })

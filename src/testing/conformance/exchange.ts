@@ -21,6 +21,7 @@ import {
   retryIn,
   running,
   settle,
+  sorted,
   stateOf,
   statesOf,
   stop,
@@ -114,6 +115,16 @@ export function claimTests(test: Test): void {
     assert.equal((await read(store, idsOf(first.claimed)[0] as string)).attempt, 1)
   })
 
+  test('a repeated claim returns what it holds, also when the line is empty', async ({ store }) => {
+    await insertMany(store, 2)
+    const request = { worker: 'w', settlements: [], claim: claimRequest(5) }
+    const { claimed } = await store.exchange(request)
+    assert.equal(claimed.length, 2)
+    assert.deepEqual((await store.exchange(request)).claimed, claimed)
+    await store.configure('main', { paused: true })
+    assert.deepEqual((await store.exchange(request)).claimed, claimed, 'or the queue is paused')
+  })
+
   test('a repeated claim leaves out what was settled', async ({ store }) => {
     await insertMany(store, 5)
     const request = { worker: 'w', settlements: [], claim: claimRequest(2) }
@@ -144,14 +155,14 @@ export function claimTests(test: Test): void {
     assert.equal(await totalOf(store, 'enqueued'), 4)
   })
 
-  test('a claim renews the lease of its worker, even without room', async ({ store, advance }) => {
-    await running(store, {}, 'w')
+  test('a claim that takes jobs renews the lease of its worker', async ({ store, advance }) => {
+    const first = await running(store, {}, 'w')
     await advance(lease - 1)
-    await claim(store, 0, { worker: 'w' })
+    const second = await running(store, {}, 'w')
     await advance(lease - 1)
     assert.deepEqual((await sweep(store)).orphans, [])
     await advance(1)
-    assert.equal((await sweep(store)).orphans.length, 1)
+    assert.deepEqual(sorted(idsOf((await sweep(store)).orphans)), sorted([first.id, second.id]))
   })
 
   test('claims take turns with a backlog of other states without losing their place', async ({ store }) => {

@@ -179,7 +179,6 @@ class Run {
     const expected = settlements.map((settlement) => this.#world.settle(worker, settlement, rescue === true))
     assert.deepEqual(settled, expected, 'results of settlements')
     if (claim === undefined) return assert.deepEqual(claimed, [], 'nothing claimed')
-    this.#world.leases.set(worker, this.#world.now + claim.lease)
     this.#claims.unshift({ worker, request: claim })
     this.#checkCounts(claim, claimed)
     for (const { id } of claimed) assert.equal(this.#world.jobs.get(id)?.state, 'pending', `claimed ${id} was pending`)
@@ -195,6 +194,13 @@ class Run {
       const known = { attempt, crashes, input, queue, lane, name, createdAt, startedAt: lease.startedAt }
       assert.deepEqual(job, { ...job, ...known }, 'claimed job')
     }
+    await this.#renew(worker, claim.lease, claimed.length > 0)
+  }
+
+  /** Whether a claim that takes nothing new renews the lease is left open, so then an extension does. */
+  async #renew(worker: string, lease: number, renewed: boolean): Promise<void> {
+    if (!renewed) await this.#store.extend({ worker, lease, held: [] })
+    this.#world.leases.set(worker, this.#world.now + lease)
   }
 
   /** As many of each queue and lane as the picks prescribe. */
@@ -232,7 +238,7 @@ class Run {
     // With nothing left under it, it would be a new claim with an old token, which no worker sends.
     if (held.length === 0) return
     const { claimed } = await this.#store.exchange({ worker, settlements: [], claim: request })
-    this.#world.leases.set(worker, this.#world.now + request.lease)
+    await this.#renew(worker, request.lease, false)
     const view = (id: string, token: string | undefined, attempt: number) => `${id} ${token} ${attempt}`
     assert.deepEqual(
       sorted(claimed.map((job) => view(job.id, job.token, job.attempt))),

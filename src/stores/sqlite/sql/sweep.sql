@@ -2,7 +2,7 @@
 SELECT seq, kind, state FROM millrace_job WHERE due_at <= ? ORDER BY due_at LIMIT ?
 
 -- :promote
-UPDATE millrace_job SET state = 1, due_at = NULL WHERE seq = ?
+UPDATE millrace_job SET state = 1, ready_at = ?, due_at = NULL WHERE seq = ?
 
 -- :nextDue
 SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL

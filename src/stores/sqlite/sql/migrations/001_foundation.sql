@@ -32,6 +32,7 @@ CREATE TABLE millrace_job (
   crashes       INTEGER NOT NULL DEFAULT 0,
   retry_delay   INTEGER NOT NULL DEFAULT 0,
   due_at        INTEGER,              -- set while scheduled or retrying
+  ready_at      INTEGER,              -- when it was last promoted; created_at otherwise
   overrides     TEXT,
   tags          TEXT,
   metadata      TEXT,
