@@ -14,15 +14,16 @@ export default defineConfig({
     hookTimeout: 30_000,
     teardownTimeout: 10_000,
     projects: [
-      project('unit', 'test/unit'),
-      project('examples', 'test/examples'),
-      ...engines.map((engine) => project(engine, 'test/engine', { MILLRACE_TEST_ENGINE: engine })),
+      project('unit', ['test/unit']),
+      project('examples', ['test/examples']),
+      // What every engine does, and what only this one does.
+      ...engines.map((engine) => project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine })),
     ],
   },
 })
 
-function project(name: string, folder: string, env: Record<string, string> = {}) {
-  return { extends: true as const, test: { name, include: [`${folder}/**/*.test.ts`], env } }
+function project(name: string, folders: string[], env: Record<string, string> = {}) {
+  return { extends: true as const, test: { name, include: folders.map((folder) => `${folder}/**/*.test.ts`), env } }
 }
 
 /** Maps 'millrace' and its subpaths to src/, so that tests need no build. */

@@ -52,8 +52,14 @@ export function roomFor(free: number, policy: LanePolicy, activeByLane: readonly
   return { shared: Math.max(0, free - held), own }
 }
 
-/** The picks of one claim, most urgent lane first; queues of equal standing take turns to be first. */
-export function planPicks(room: Room, policy: LanePolicy, queues: readonly string[], turn: number): Pick[] {
+/** How far a worker has come: `turn` counts the jobs that it was given, `claim` its claims. */
+export interface Progress {
+  readonly turn: number
+  readonly claim: number
+}
+
+/** The picks of one claim, most urgent lane first; queues take turns to be the first of their lane. */
+export function planPicks(room: Room, policy: LanePolicy, queues: readonly string[], { turn, claim }: Progress): Pick[] {
   const total = room.own.reduce((sum, slots) => sum + slots, room.shared)
   const shares = policy.strict ? policy.turns.map(() => total) : lanesOfTurns(policy.turns, turn, total)
   const picks: Pick[] = []
@@ -61,7 +67,7 @@ export function planPicks(room: Room, policy: LanePolicy, queues: readonly strin
     for (let i = 0; i < queues.length; i++) {
       const share = shares[lane] ?? 0
       const take = policy.strict ? total : Math.floor(share / queues.length) + (i < share % queues.length ? 1 : 0)
-      picks.push({ queue: queues[(i + turn) % queues.length] as string, lane, take })
+      picks.push({ queue: queues[(i + claim) % queues.length] as string, lane, take })
     }
   }
   return picks

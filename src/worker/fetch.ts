@@ -22,6 +22,7 @@ export class Fetcher {
   readonly #options: FetchOptions
   #prefetch: number
   #turn = 0
+  #claim = 0
   #asked = 0
   #lastFull = false
   #lastAt = 0
@@ -46,7 +47,7 @@ export class Fetcher {
     const room = this.#careful ? { shared: 1, own: noOwn } : roomFor(free, lanes, active)
     this.#asked = room.own.reduce((sum, n) => sum + n, room.shared)
     this.#lastAt = now
-    return { token: newToken(), lease, room, picks: planPicks(room, lanes, queues, this.#turn) }
+    return { token: newToken(), lease, room, picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }) }
   }
 
   /** Learns from what came back. Returns false when the queues seem to be empty. */

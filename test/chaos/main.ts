@@ -32,7 +32,9 @@ for (const fault of options.faults) {
   showProgress('')
   const row = rows.at(-1) as Row
   console.log(rowLine(row))
-  for (const { invariant, text } of row.violations.slice(0, shownViolations)) console.log(`  ${invariant}: ${text}`)
+  for (const { invariant, text } of row.violations.slice(0, shownViolations)) {
+    console.log(`  ${invariant}: ${text.replaceAll(/\s+/g, ' ').slice(0, 400)}`)
+  }
 }
 conclude()
 

@@ -10,7 +10,8 @@ export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
 
 export function makeHarness(): Promise<StoreHarness> {
   const make = engines[engine]
-  if (make === undefined) throw new Error(`MILLRACE_TEST_ENGINE is '${engine}'; known are ${Object.keys(engines).join(', ')}`)
+  if (make === undefined)
+    throw new Error(`MILLRACE_TEST_ENGINE is '${engine}'; known are ${Object.keys(engines).join(', ')}`)
   return make()
 }
 

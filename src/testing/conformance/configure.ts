@@ -68,7 +68,10 @@ export function configure(test: Test): void {
   })
 
   test('jobs of a paused queue that run can be extended, settled and rescued', async ({ store, advance }) => {
-    const [done, lost] = [await running(store, { queue: 'main' }), await running(store, { queue: 'main' }, 'lost')]
+    const [done, lost] = [
+      await running(store, { queue: 'main' }),
+      await running(store, { queue: 'main' }, 'lost'),
+    ]
     await store.configure('main', { paused: true })
     assert.deepEqual((await store.extend({ worker: 'worker', lease, held: [] })).lost, [])
     assert.equal(await settle(store, done, complete()), 'applied')

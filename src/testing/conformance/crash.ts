@@ -25,13 +25,19 @@ import {
 } from './helpers.js'
 
 export function crash(test: Test): void {
-  test('a rescued job is pending again; the attempt is spent and the crash is counted', async ({ store, advance }) => {
+  test('a rescued job is pending again; the attempt is spent and the crash is counted', async ({
+    store,
+    advance,
+  }) => {
     const id = await insertOne(store)
     await claimOne(store, 'lost')
     await advance(lease)
     assert.equal(await rescue(store, await orphanOf(store)), 'applied')
     const record = await read(store, id)
-    assert.deepEqual([record.state, record.attempt, record.crashes, record.worker], ['pending', 1, 1, undefined])
+    assert.deepEqual(
+      [record.state, record.attempt, record.crashes, record.worker],
+      ['pending', 1, 1, undefined],
+    )
     assert.equal(record.failure?.message, 'the worker was lost')
     assert.deepEqual((await sweep(store)).orphans, [])
     const next = await claimOne(store, 'next')
@@ -46,7 +52,10 @@ export function crash(test: Test): void {
     assert.deepEqual(idsOf(await claim(store, 2)), [first, second])
   })
 
-  test('after as many crashes as its cap a job is dead, however many attempts are left', async ({ store, advance }) => {
+  test('after as many crashes as its cap a job is dead, however many attempts are left', async ({
+    store,
+    advance,
+  }) => {
     const id = await insertOne(store, { maxCrashes: 3, maxAttempts: 100 })
     for (let crashes = 1; crashes <= 3; crashes++) {
       const job = await claimOne(store, `lost-${crashes}`)
@@ -62,12 +71,18 @@ export function crash(test: Test): void {
     assert.ok(record.finishedAt !== undefined && record.expiresAt !== undefined)
     assert.deepEqual(await claim(store), [])
     const causes = await store.causes()
-    assert.deepEqual(causes.map(({ cause, count }) => [cause, count]), [[record.failure?.cause, 1]])
+    assert.deepEqual(
+      causes.map(({ cause, count }) => [cause, count]),
+      [[record.failure?.cause, 1]],
+    )
     assert.equal(await totalOf(store, 'crashed'), 3)
     assert.equal(await totalOf(store, 'dead'), 1)
   })
 
-  test('attempts in excess of the maximum are possible by crashes alone, and end there', async ({ store, advance }) => {
+  test('attempts in excess of the maximum are possible by crashes alone, and end there', async ({
+    store,
+    advance,
+  }) => {
     await insertOne(store, { maxAttempts: 1, maxCrashes: 2 })
     await claimOne(store, 'lost')
     await advance(lease)
@@ -139,7 +154,10 @@ export function crash(test: Test): void {
     assert.deepEqual([completed, pending, running], [2, 1, 0])
   })
 
-  test('a lost worker that was asked to cancel: the job is cancelled, not run again', async ({ store, advance }) => {
+  test('a lost worker that was asked to cancel: the job is cancelled, not run again', async ({
+    store,
+    advance,
+  }) => {
     const job = await running(store, {}, 'lost')
     await store.operate({ ids: [job.id] }, { do: 'cancel', reason: 'not wanted', retain: 1_000 })
     await advance(lease)

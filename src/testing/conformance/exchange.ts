@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
 import { type Outcome, released, snoozed } from '../../core/lifecycle.js'
+import { held, line } from './extend.js'
 import {
   claim,
   claimOne,
@@ -25,15 +26,14 @@ import {
   stateOf,
   statesOf,
   stop,
+  succeeds,
   sweep,
   type Test,
-  succeeds,
   timeOf,
   totalOf,
   unreadable,
   wait,
 } from './helpers.js'
-import { held, line } from './extend.js'
 import { nastyTexts } from './texts.js'
 
 export function claimTests(test: Test): void {
@@ -94,7 +94,10 @@ export function claimTests(test: Test): void {
     assert.equal(new Set(claimed.map((job) => `${job.id} ${job.token}`)).size, ids.length)
   })
 
-  test('jobs that became due, by age or by hand, can be claimed; others cannot', async ({ store, advance }) => {
+  test('jobs that became due, by age or by hand, can be claimed; others cannot', async ({
+    store,
+    advance,
+  }) => {
     const soon = await insertOne(store, { delay: 10 })
     const promoted = await insertOne(store, { delay: 1_000 })
     await insertOne(store, { delay: 11 })
@@ -104,7 +107,10 @@ export function claimTests(test: Test): void {
     assert.deepEqual(idsOf(await claim(store, 10)).sort(), [soon, promoted].sort())
   })
 
-  test('a claim repeated with its token returns what it holds, and takes no more', async ({ store, advance }) => {
+  test('a claim repeated with its token returns what it holds, and takes no more', async ({
+    store,
+    advance,
+  }) => {
     await insertMany(store, 5)
     const request = { worker: 'w', settlements: [], claim: claimRequest(2) }
     const first = await store.exchange(request)
@@ -230,15 +236,60 @@ export function settleTests(test: Test): void {
     assert.equal(await totalOf(store, 'completed'), 40)
   })
 
+  test('many completions without a result, of two claims, in one call', async ({ store, advance }) => {
+    const ids = await insertMany(store, 8)
+    const first = await claim(store, 4)
+    await advance(5)
+    const claimed = [...first, ...(await claim(store, 4))]
+    await advance(5)
+    const settlements = claimed.map(({ id, token }) => ({
+      id,
+      token,
+      outcome: complete(),
+      inserts: undefined,
+    }))
+    const { settled } = await store.exchange({ worker: 'worker', settlements, claim: undefined })
+    assert.ok(settled.every((result) => result === 'applied'))
+    for (const [i, record] of (await store.get(ids)).entries()) {
+      assert.deepEqual([record?.state, record?.attempt, record?.result], ['completed', 1, undefined])
+      assert.equal(record?.startedAt, claimed[i]?.startedAt)
+      assert.equal(record?.finishedAt, (claimed[0]?.startedAt ?? 0) + 10)
+    }
+    assert.deepEqual((await sweep(store)).orphans, [])
+    assert.equal((await statesOf(store)).completed, 8)
+  })
+
+  test('many completions in one call each bring the jobs that their handlers added', async ({ store }) => {
+    await insertMany(store, 4)
+    const claimed = await claim(store, 4)
+    const children = claimed.map(() => newJob({ queue: 'children' }))
+    const settlements = claimed.map(({ id, token }, i) => ({
+      id,
+      token,
+      outcome: complete(),
+      inserts: children.slice(i, i + 1),
+    }))
+    await store.exchange({ worker: 'worker', settlements, claim: undefined })
+    assert.deepEqual(idsOf(await claim(store, 9, { queues: ['children'] })), idsOf(children))
+  })
+
   for (const gone of [0, 4, 9]) {
     test(`among ten completions the lost one, at ${gone}, loses only itself`, async ({ store }) => {
       const ids = await insertMany(store, 10)
       const claimed = await claim(store, 10)
       const lost = claimed[gone] as ClaimedJob
       await settle(store, lost, released())
-      const settlements = claimed.map(({ id, token }) => ({ id, token, outcome: complete('1'), inserts: undefined }))
+      const settlements = claimed.map(({ id, token }) => ({
+        id,
+        token,
+        outcome: complete('1'),
+        inserts: undefined,
+      }))
       const { settled } = await store.exchange({ worker: 'worker', settlements, claim: undefined })
-      assert.deepEqual(settled, ids.map((_, i) => (i === gone ? 'lost' : 'applied')))
+      assert.deepEqual(
+        settled,
+        ids.map((_, i) => (i === gone ? 'lost' : 'applied')),
+      )
       assert.equal(await stateOf(store, lost.id), 'pending')
       const { completed, pending, running } = await statesOf(store)
       assert.deepEqual({ completed, pending, running }, { completed: 9, pending: 1, running: 0 })
@@ -271,7 +322,11 @@ export function settleTests(test: Test): void {
     assert.deepEqual(await store.causes(), [])
     assert.equal((await sweep(store)).pruned, 0)
     await store.insert(ids.map((id) => newJob({ id })))
-    assert.deepEqual(await store.trail(ids[0] as string), { attempts: [], logs: [] }, 'a new job has no old logs')
+    assert.deepEqual(
+      await store.trail(ids[0] as string),
+      { attempts: [], logs: [] },
+      'a new job has no old logs',
+    )
   })
 
   test('a failed attempt is retried when its delay is over, not before', async ({ store, advance }) => {
@@ -355,7 +410,10 @@ export function settleTests(test: Test): void {
     const again = await claim(store, 3)
     assert.deepEqual(idsOf(again.slice(0, 2)).sort(), [first, second].sort(), 'before the job that never ran')
     assert.equal(again[2]?.id, third)
-    assert.deepEqual(again.map((job) => job.attempt), [1, 1, 1])
+    assert.deepEqual(
+      again.map((job) => job.attempt),
+      [1, 1, 1],
+    )
   })
 
   test('a snoozed job gives its attempt back and sleeps', async ({ store, advance }) => {
@@ -415,7 +473,12 @@ export function settleTests(test: Test): void {
     const ids = await insertMany(store, 3)
     const claimed = await claim(store, 3)
     await store.operate({ ids }, { do: 'cancel', reason: 'asked', retain: 1_000 })
-    const settlements = claimed.map(({ id, token }) => ({ id, token, outcome: complete(), inserts: undefined }))
+    const settlements = claimed.map(({ id, token }) => ({
+      id,
+      token,
+      outcome: complete(),
+      inserts: undefined,
+    }))
     await store.exchange({ worker: 'worker', settlements, claim: undefined })
     const reasons = (await store.get(ids)).map((record) => record?.cancelReason)
     assert.deepEqual(reasons, [undefined, undefined, undefined])
@@ -425,7 +488,10 @@ export function settleTests(test: Test): void {
     for (const outcome of [complete('1'), retryIn(5), die(), stop(), released(), snoozed(1), wait()]) {
       const job = await running(store)
       await store.extend({ worker: 'worker', lease, held: [held(job, { progress: '1', logs: [line(0)] })] })
-      assert.equal(await settle(store, job, outcome, { report: { progress: '2', logs: [line(1), line(2)] } }), 'applied')
+      assert.equal(
+        await settle(store, job, outcome, { report: { progress: '2', logs: [line(1), line(2)] } }),
+        'applied',
+      )
       assert.equal((await read(store, job.id)).progress, '2', outcome.to)
       assert.deepEqual((await store.trail(job.id))?.logs, [line(0), line(1), line(2)], outcome.to)
     }
@@ -454,12 +520,23 @@ export function settleTests(test: Test): void {
       const { id, token } = claimed[i] as ClaimedJob
       return { id, token, outcome, inserts: undefined }
     })
-    const stale = { id: idsOf(claimed)[0] as string, token: 'nonsense', outcome: released(), inserts: undefined }
+    const stale = {
+      id: idsOf(claimed)[0] as string,
+      token: 'nonsense',
+      outcome: released(),
+      inserts: undefined,
+    }
     settlements.splice(3, 0, stale)
     const { settled } = await store.exchange({ worker: 'worker', settlements, claim: undefined })
-    assert.deepEqual(settled, settlements.map((settlement) => (settlement === stale ? 'lost' : 'applied')))
+    assert.deepEqual(
+      settled,
+      settlements.map((settlement) => (settlement === stale ? 'lost' : 'applied')),
+    )
     const records = await store.get(idsOf(claimed))
-    assert.deepEqual(records.map((record) => record?.state), outcomes.map((outcome) => outcome.to))
+    assert.deepEqual(
+      records.map((record) => record?.state),
+      outcomes.map((outcome) => outcome.to),
+    )
   })
 
   test('what is settled can be claimed by the same exchange', async ({ store }) => {
@@ -482,14 +559,26 @@ export function settleTests(test: Test): void {
     const inserts = [newJob(), newJob({ delay: 100 }), newJob({ id: standing, input: '"new"' })]
     assert.equal(await settle(store, job, complete(), { inserts }), 'applied')
     const records = await store.get(idsOf(inserts))
-    assert.deepEqual(records.map((record) => record?.state), ['pending', 'scheduled', 'pending'])
+    assert.deepEqual(
+      records.map((record) => record?.state),
+      ['pending', 'scheduled', 'pending'],
+    )
     assert.equal(records[2]?.input, '"old"', 'an id that exists is left as it stands')
     assert.equal(await totalOf(store, 'enqueued'), 3)
   })
 
-  test('jobs added by a handler exist for every outcome, also when the job itself leaves nothing', async ({ store }) => {
+  test('jobs added by a handler exist for every outcome, also when the job itself leaves nothing', async ({
+    store,
+  }) => {
     const gone = { completed: 0, dead: 0 }
-    for (const outcome of [complete('1', gone), die(undefined, gone), retryIn(5), released(), snoozed(1), stop()]) {
+    for (const outcome of [
+      complete('1', gone),
+      die(undefined, gone),
+      retryIn(5),
+      released(),
+      snoozed(1),
+      stop(),
+    ]) {
       const job = await running(store)
       const child = newJob()
       assert.equal(await settle(store, job, outcome, { inserts: [child] }), 'applied')
@@ -523,7 +612,11 @@ export function settleTests(test: Test): void {
     assert.equal(await stateOf(store, waiting), done ? 'running' : 'pending')
     assert.equal(await totalOf(store, 'completed', a.queue), done ? 1 : 0)
     const expected = done ? 'lost' : 'applied'
-    assert.equal(await settle(store, a, complete()), expected, 'the leases stand if and only if nothing happened')
+    assert.equal(
+      await settle(store, a, complete()),
+      expected,
+      'the leases stand if and only if nothing happened',
+    )
     assert.equal(await settle(store, b, complete()), expected)
   })
 

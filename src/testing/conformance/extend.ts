@@ -2,7 +2,18 @@ import assert from 'node:assert/strict'
 import { bounds } from '../../core/bounds.js'
 import type { LogLine } from '../../core/job.js'
 import type { Held } from '../../core/store.js'
-import { claim, complete, idsOf, insertMany, lease, read, running, settle, sweep, type Test } from './helpers.js'
+import {
+  claim,
+  complete,
+  idsOf,
+  insertMany,
+  lease,
+  read,
+  running,
+  settle,
+  sweep,
+  type Test,
+} from './helpers.js'
 import { nastyTexts } from './texts.js'
 
 export function extend(test: Test): void {
@@ -15,7 +26,10 @@ export function extend(test: Test): void {
     }
   })
 
-  test('an extension is good for a whole lease, however soon after the last it comes', async ({ store, advance }) => {
+  test('an extension is good for a whole lease, however soon after the last it comes', async ({
+    store,
+    advance,
+  }) => {
     const job = await running(store)
     await advance(1)
     await store.extend({ worker: 'worker', lease, held: [held(job)] })
@@ -83,7 +97,11 @@ export function extend(test: Test): void {
     }
     assert.deepEqual((await store.trail(job.id))?.logs, lines.slice(150, 250))
     await store.extend({ worker: 'worker', lease, held: [held(job, { logs: lines })] })
-    assert.deepEqual((await store.trail(job.id))?.logs, lines.slice(-bounds.logLines), 'also when one call brings more')
+    assert.deepEqual(
+      (await store.trail(job.id))?.logs,
+      lines.slice(-bounds.logLines),
+      'also when one call brings more',
+    )
   })
 
   test('jobs that the worker no longer holds are named, the others are written', async ({ store }) => {
@@ -91,13 +109,18 @@ export function extend(test: Test): void {
     const claimed = await claim(store, 4)
     const [settled, , stale] = claimed
     await settle(store, settled as { id: string; token: string }, complete())
-    const all = claimed.map((job) => held(job === stale ? { ...job, token: 'x' } : job, { progress: '9', logs: [line(0)] }))
+    const all = claimed.map((job) =>
+      held(job === stale ? { ...job, token: 'x' } : job, { progress: '9', logs: [line(0)] }),
+    )
     all.push(held({ id: 'unknown', token: 'unknown' }, { progress: '9' }))
     const { lost, cancels } = await store.extend({ worker: 'worker', lease, held: all })
     assert.deepEqual([...lost].sort(), [ids[0], ids[2], 'unknown'].sort())
     assert.deepEqual(cancels, [])
     const records = await store.get(ids)
-    assert.deepEqual(records.map((record) => record?.progress), [undefined, '9', undefined, '9'])
+    assert.deepEqual(
+      records.map((record) => record?.progress),
+      [undefined, '9', undefined, '9'],
+    )
     for (const [i, id] of ids.entries()) {
       assert.equal((await store.trail(id))?.logs.length, i % 2, `logs of job ${i}`)
     }

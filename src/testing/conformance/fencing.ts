@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
 import { crashed, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
+import { held, line } from './extend.js'
 import {
   claim,
   claimOne,
@@ -25,7 +26,6 @@ import {
   type Test,
   wait,
 } from './helpers.js'
-import { held, line } from './extend.js'
 
 const gone = { completed: 0, dead: 0 }
 const orphan = { crashes: 0, maxCrashes: 1, cancelReason: undefined }
@@ -76,11 +76,63 @@ export function fencing(test: Test): void {
     })
   }
 
+  for (const result of [undefined, '"stale"']) {
+    const how = result === undefined ? 'without' : 'with'
+    const all = (jobs: readonly ClaimedJob[]) =>
+      jobs.map(({ id, token }) => ({ id, token, outcome: complete(result), inserts: undefined }))
+
+    test(`completions of a whole claim, ${how} results: refused for a wrong worker`, async ({ store }) => {
+      const ids = await insertMany(store, 5)
+      const claimed = await claim(store, 5)
+      await claim(store, 1, { worker: 'other' })
+      const before = await store.get(ids)
+      const { settled } = await store.exchange({
+        worker: 'other',
+        settlements: all(claimed),
+        claim: undefined,
+      })
+      assert.deepEqual(
+        settled,
+        ids.map(() => 'lost'),
+      )
+      assert.deepEqual(await store.get(ids), before)
+    })
+
+    test(`completions of a whole claim, ${how} results: refused for the tokens of an earlier one`, async ({
+      store,
+    }) => {
+      const ids = await insertMany(store, 5)
+      const earlier = await claim(store, 5)
+      for (const job of earlier) await settle(store, job, released())
+      const claimed = await claim(store, 5)
+      const before = await store.get(ids)
+      const { settled } = await store.exchange({
+        worker: 'worker',
+        settlements: all(earlier),
+        claim: undefined,
+      })
+      assert.deepEqual(
+        settled,
+        ids.map(() => 'lost'),
+      )
+      assert.deepEqual(await store.get(ids), before)
+      const right = await store.exchange({ worker: 'worker', settlements: all(claimed), claim: undefined })
+      assert.deepEqual(
+        right.settled,
+        ids.map(() => 'applied'),
+      )
+    })
+  }
+
   test('a token that differs in any letter is refused, by settle and by extend', async ({ store }) => {
     const job = await running(store)
     for (const token of alterations(job.token)) {
       const wrong = [held({ id: job.id, token }, { progress: '1', logs: [line(1)] })]
-      assert.deepEqual((await store.extend({ worker: 'worker', lease, held: wrong })).lost, [job.id], `token ${token}`)
+      assert.deepEqual(
+        (await store.extend({ worker: 'worker', lease, held: wrong })).lost,
+        [job.id],
+        `token ${token}`,
+      )
       await expectRefused(store, { id: job.id, token }, complete(), 'worker')
     }
     assert.equal((await read(store, job.id)).progress, undefined)
@@ -100,8 +152,18 @@ export function fencing(test: Test): void {
   test('the same settlement twice in one call is applied once', async ({ store }) => {
     await insertMany(store, 2)
     const [a, b] = (await claim(store, 2)) as [ClaimedJob, ClaimedJob]
-    const settlement = (job: ClaimedJob, outcome: Outcome) => ({ id: job.id, token: job.token, outcome, inserts: undefined })
-    const settlements = [settlement(a, complete('1')), settlement(a, die()), settlement(b, released()), settlement(b, released())]
+    const settlement = (job: ClaimedJob, outcome: Outcome) => ({
+      id: job.id,
+      token: job.token,
+      outcome,
+      inserts: undefined,
+    })
+    const settlements = [
+      settlement(a, complete('1')),
+      settlement(a, die()),
+      settlement(b, released()),
+      settlement(b, released()),
+    ]
     const { settled } = await store.exchange({ worker: 'worker', settlements, claim: undefined })
     assert.deepEqual(settled, ['applied', 'lost', 'applied', 'lost'])
     assert.deepEqual([(await read(store, a.id)).state, (await read(store, b.id)).attempt], ['completed', 0])
@@ -145,7 +207,10 @@ export function fencing(test: Test): void {
     await store.extend({ worker: 'heir', lease, held: [held(heir, { progress: '"heir"', logs: [line(1)] })] })
     await store.operate({ ids: [heir.id] }, { do: 'cancel', reason: 'for the heir', retain: 0 })
     const late = [held(zombie, { progress: '"zombie"', logs: [line(2)] })]
-    assert.deepEqual(await store.extend({ worker: 'zombie', lease, held: late }), { lost: [zombie.id], cancels: [] })
+    assert.deepEqual(await store.extend({ worker: 'zombie', lease, held: late }), {
+      lost: [zombie.id],
+      cancels: [],
+    })
     assert.equal((await read(store, heir.id)).progress, '"heir"')
     assert.deepEqual((await store.trail(heir.id))?.logs, [line(1)])
     assert.equal((await read(store, heir.id)).worker, 'heir')
@@ -155,7 +220,11 @@ export function fencing(test: Test): void {
     const job = await running(store)
     for (const token of [`${job.token}x`, 'stale', '']) {
       const wrong = [held({ id: job.id, token }, { progress: '1', logs: [line(1)] })]
-      assert.deepEqual((await store.extend({ worker: 'worker', lease, held: wrong })).lost, [job.id], `token ${token}`)
+      assert.deepEqual(
+        (await store.extend({ worker: 'worker', lease, held: wrong })).lost,
+        [job.id],
+        `token ${token}`,
+      )
     }
     const right = [held(job, { progress: '1', logs: [line(1)] })]
     assert.deepEqual((await store.extend({ worker: 'other', lease, held: right })).lost, [job.id])
@@ -211,7 +280,12 @@ export function fencing(test: Test): void {
   })
 }
 
-async function expectRefused(store: Store, job: { id: string; token: string }, outcome: Outcome, worker: string): Promise<void> {
+async function expectRefused(
+  store: Store,
+  job: { id: string; token: string },
+  outcome: Outcome,
+  worker: string,
+): Promise<void> {
   const child = newJob()
   const before = await store.get([job.id])
   const report = { progress: '"stale"', logs: [line(9)] }
@@ -240,8 +314,17 @@ async function takenOver(
 
 /** Tokens that differ from the right one by a single letter, anywhere in it. */
 function alterations(token: string): string[] {
-  const changed = Array.from(token, (letter, i) => `${token.slice(0, i)}${letter === '0' ? '1' : '0'}${token.slice(i + 1)}`)
-  return [...changed, `${token}0`, `0${token}`, token.slice(1), token.slice(0, -1), token.toUpperCase(), ` ${token}`].filter(
-    (text) => text !== token,
+  const changed = Array.from(
+    token,
+    (letter, i) => `${token.slice(0, i)}${letter === '0' ? '1' : '0'}${token.slice(i + 1)}`,
   )
+  return [
+    ...changed,
+    `${token}0`,
+    `0${token}`,
+    token.slice(1),
+    token.slice(0, -1),
+    token.toUpperCase(),
+    ` ${token}`,
+  ].filter((text) => text !== token)
 }

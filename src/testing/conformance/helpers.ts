@@ -1,7 +1,14 @@
 /** Short names for what nearly every test does. Outcomes come from core/lifecycle, as a worker's would. */
 import assert from 'node:assert/strict'
 import { describeFailure } from '../../core/failure.js'
-import { type ClaimedJob, type Failure, type JobRecord, type JobState, jobStates, type NewJob } from '../../core/job.js'
+import {
+  type ClaimedJob,
+  type Failure,
+  type JobRecord,
+  type JobState,
+  jobStates,
+  type NewJob,
+} from '../../core/job.js'
 import { laneCount } from '../../core/lanes.js'
 import { cancelled, completed, crashed, failed, type Outcome, type TotalName } from '../../core/lifecycle.js'
 import { compileBackoff } from '../../core/options.js'
@@ -78,7 +85,11 @@ export async function insertOne(store: Store, fields: Partial<NewJob> = {}): Pro
   return job.id
 }
 
-export async function insertMany(store: Store, count: number, fields: Partial<NewJob> = {}): Promise<string[]> {
+export async function insertMany(
+  store: Store,
+  count: number,
+  fields: Partial<NewJob> = {},
+): Promise<string[]> {
   const jobs = newJobs(count, fields)
   await store.insert(jobs)
   return idsOf(jobs)
@@ -105,7 +116,11 @@ export function claimRequest(count = 1, queues: readonly string[] = ['main'], le
 export async function claim(
   store: Store,
   count = 1,
-  { worker = 'worker', queues = ['main'], leaseMs = lease }: { worker?: string; queues?: string[]; leaseMs?: number } = {},
+  {
+    worker = 'worker',
+    queues = ['main'],
+    leaseMs = lease,
+  }: { worker?: string; queues?: string[]; leaseMs?: number } = {},
 ): Promise<readonly ClaimedJob[]> {
   const request = claimRequest(count, queues, leaseMs)
   const { claimed } = await store.exchange({ worker, settlements: [], claim: request })
@@ -120,7 +135,11 @@ export async function claimOne(store: Store, worker = 'worker'): Promise<Claimed
 }
 
 /** A job that was inserted and claimed. */
-export async function running(store: Store, fields: Partial<NewJob> = {}, worker = 'worker'): Promise<ClaimedJob> {
+export async function running(
+  store: Store,
+  fields: Partial<NewJob> = {},
+  worker = 'worker',
+): Promise<ClaimedJob> {
   const id = await insertOne(store, { queue: fresh('queue'), ...fields })
   const record = await read(store, id)
   const [job] = await claim(store, 1, { worker, queues: [record.queue] })
@@ -163,7 +182,10 @@ export async function settle(
 
 /** Settles as whoever swept up after a lost worker does. */
 export function rescue(store: Store, orphan: OrphanedJob, keep = retention): Promise<SettleResult> {
-  return settle(store, orphan, crashed(orphan, lostWorker(orphan.name), keep), { worker: orphan.worker, rescue: true })
+  return settle(store, orphan, crashed(orphan, lostWorker(orphan.name), keep), {
+    worker: orphan.worker,
+    rescue: true,
+  })
 }
 
 export function lostWorker(job: string): Failure {
@@ -184,11 +206,23 @@ export function complete(result?: string, keep = retention): Outcome {
 }
 
 export function retryIn(delay: number, failure = failureOf('greet', 'try again')): Outcome {
-  return failed(manyAttemptsLeft, { failure, error: undefined, retryable: true, retryAfter: delay }, backoff, retention, half)
+  return failed(
+    manyAttemptsLeft,
+    { failure, error: undefined, retryable: true, retryAfter: delay },
+    backoff,
+    retention,
+    half,
+  )
 }
 
 export function die(failure = failureOf('greet', 'it is over'), keep = retention): Outcome {
-  return failed(manyAttemptsLeft, { failure, error: undefined, retryable: false, retryAfter: undefined }, backoff, keep, half)
+  return failed(
+    manyAttemptsLeft,
+    { failure, error: undefined, retryable: false, retryAfter: undefined },
+    backoff,
+    keep,
+    half,
+  )
 }
 
 export function stop(reason = 'no longer wanted', keep = retention): Outcome {
@@ -246,8 +280,18 @@ export async function listAll(store: Store, filter: JobFilter, limit = 1000): Pr
 }
 
 /** Goes on with the cursor until there is none. */
-export async function operateAll(store: Store, filter: JobFilter, command: Command, limit = 1000): Promise<OperateReport> {
-  const total = { affected: [] as string[], asked: [] as string[], missing: [] as string[], refused: [] as string[] }
+export async function operateAll(
+  store: Store,
+  filter: JobFilter,
+  command: Command,
+  limit = 1000,
+): Promise<OperateReport> {
+  const total = {
+    affected: [] as string[],
+    asked: [] as string[],
+    missing: [] as string[],
+    refused: [] as string[],
+  }
   let cursor: string | undefined
   for (let call = 0; call < 10_000; call++) {
     const report = await store.operate({ filter, limit, cursor }, command)

@@ -56,7 +56,7 @@ export function insert(test: Test): void {
     assert.deepEqual(await store.insert([]), [])
   })
 
-  test('a delay counts from the store\'s now', async ({ store, advance }) => {
+  test("a delay counts from the store's now", async ({ store, advance }) => {
     await advance(123)
     const now = await timeOf(store)
     const job = newJob({ delay: 500 })
@@ -107,7 +107,15 @@ export function insert(test: Test): void {
     await store.insert([job])
     const before = await read(store, job.id)
     await advance(5)
-    const again = { ...job, input: '"second"', lane: 0, name: 'other', queue: 'other', delay: 50, tags: ['x'] }
+    const again = {
+      ...job,
+      input: '"second"',
+      lane: 0,
+      name: 'other',
+      queue: 'other',
+      delay: 50,
+      tags: ['x'],
+    }
     assert.deepEqual(await store.insert([again]), [{ status: 'duplicate', state: 'pending' }])
     assert.deepEqual(await read(store, job.id), before)
     assert.equal((await statesOf(store)).pending, 1)
@@ -152,9 +160,14 @@ export function insert(test: Test): void {
 
   test('a batch is inserted whole or not at all', async ({ store }) => {
     const jobs = newJobs(10)
-    const done = await succeeds(store.insert([...jobs.slice(0, 5), unreadable({ queue: 'other' }), ...jobs.slice(5)]))
+    const done = await succeeds(
+      store.insert([...jobs.slice(0, 5), unreadable({ queue: 'other' }), ...jobs.slice(5)]),
+    )
     const states = (await store.get(idsOf(jobs))).map((record) => record?.state)
-    assert.deepEqual(states, jobs.map(() => (done ? 'pending' : undefined)))
+    assert.deepEqual(
+      states,
+      jobs.map(() => (done ? 'pending' : undefined)),
+    )
     assert.equal((await statesOf(store)).pending, done ? 10 : 0)
     assert.equal(await totalOf(store, 'enqueued'), done ? 10 : 0)
     await store.insert(jobs)
@@ -174,7 +187,13 @@ export function insert(test: Test): void {
 
   test('a batch of jobs that have nothing in common lands where each belongs', async ({ store }) => {
     const jobs = Array.from({ length: 60 }, (_, i) =>
-      newJob({ queue: `q${i % 3}`, lane: i % 4, name: `n${i % 2}`, maxAttempts: 1 + (i % 5), delay: i % 7 === 0 ? 5 : 0 }),
+      newJob({
+        queue: `q${i % 3}`,
+        lane: i % 4,
+        name: `n${i % 2}`,
+        maxAttempts: 1 + (i % 5),
+        delay: i % 7 === 0 ? 5 : 0,
+      }),
     )
     await store.insert(jobs)
     for (const job of jobs) {
@@ -220,8 +239,23 @@ export function insert(test: Test): void {
   })
 
   test('ids, names and queues are told apart by every letter', async ({ store }) => {
-    const ids = ['a', 'A', 'a.', 'a:b', 'a/b', 'a#', '@a', '0', '00', '-1', 'a'.repeat(128), `${'a'.repeat(127)}b`]
-    const results = await store.insert(ids.map((id) => newJob({ id, queue: id.includes('A') ? 'Main' : 'main' })))
+    const ids = [
+      'a',
+      'A',
+      'a.',
+      'a:b',
+      'a/b',
+      'a#',
+      '@a',
+      '0',
+      '00',
+      '-1',
+      'a'.repeat(128),
+      `${'a'.repeat(127)}b`,
+    ]
+    const results = await store.insert(
+      ids.map((id) => newJob({ id, queue: id.includes('A') ? 'Main' : 'main' })),
+    )
     assert.ok(results.every((result) => result.status === 'inserted'))
     assert.deepEqual(idsOf(await claim(store, 50, { queues: ['Main'] })), ['A'])
     assert.deepEqual(

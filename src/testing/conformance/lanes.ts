@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
-import { laneCount, type LanePolicy, type Pick, planPicks, type Room, spreadTurns, takeByPicks } from '../../core/lanes.js'
+import {
+  type LanePolicy,
+  laneCount,
+  type Pick,
+  planPicks,
+  type Room,
+  spreadTurns,
+  takeByPicks,
+} from '../../core/lanes.js'
 import type { Store } from '../../core/store.js'
 import { fresh, idsOf, insertMany, lease, type Test } from './helpers.js'
 
@@ -30,12 +38,15 @@ export function lanes(test: Test): void {
     [0, 2, 20, 1],
     [20, 0, 0, 20],
   ]) {
-    test(`claim(15) takes from each lane what 15 claims of one take: lanes of ${filled.join(', ')}`, async ({ store }) => {
+    test(`claim(15) takes from each lane what 15 claims of one take: lanes of ${filled.join(', ')}`, async ({
+      store,
+    }) => {
       await fill(store, 'one', filled)
       await fill(store, 'many', filled)
       const one = await claimPlanned(store, weighted, 15, ['one'])
       const many: ClaimedJob[] = []
-      for (let turn = 0; turn < 15; turn++) many.push(...(await claimPlanned(store, weighted, 1, ['many'], turn)))
+      for (let turn = 0; turn < 15; turn++)
+        many.push(...(await claimPlanned(store, weighted, 1, ['many'], turn)))
       assert.deepEqual(byLane(one), byLane(many))
     })
   }
@@ -43,21 +54,31 @@ export function lanes(test: Test): void {
   test('no lane starves: each has its share of any 150 turns', async ({ store }) => {
     await fill(store, 'main', [150, 150, 150, 150])
     const taken: ClaimedJob[] = []
-    for (let turn = 0; turn < 150; turn += 10) taken.push(...(await claimPlanned(store, weighted, 10, ['main'], turn)))
+    for (let turn = 0; turn < 150; turn += 10)
+      taken.push(...(await claimPlanned(store, weighted, 10, ['main'], turn)))
     assert.deepEqual(byLane(taken), [80, 40, 20, 10])
   })
 
   test('reserved room is used by its lane alone', async ({ store }) => {
     await fill(store, 'main', [1, 0, 20, 20])
     const room = { shared: 4, own: [3, 2, 0, 0] }
-    assert.deepEqual(byLane(await claimRoom(store, room, planPicks(room, weighted, ['main'], 0))), [1, 0, 3, 1])
+    assert.deepEqual(
+      byLane(await claimRoom(store, room, planPicks(room, weighted, ['main'], { turn: 0, claim: 0 }))),
+      [1, 0, 3, 1],
+    )
     await fill(store, 'main', [10, 10, 0, 0])
-    assert.deepEqual(byLane(await claimRoom(store, { shared: 0, own: [3, 2, 0, 0] }, allPicks(['main'], 9))), [3, 2, 0, 0])
+    assert.deepEqual(
+      byLane(await claimRoom(store, { shared: 0, own: [3, 2, 0, 0] }, allPicks(['main'], 9))),
+      [3, 2, 0, 0],
+    )
   })
 
   test('a lane may use shared room beyond its own', async ({ store }) => {
     await fill(store, 'main', [0, 0, 10, 0])
-    assert.deepEqual(byLane(await claimRoom(store, { shared: 2, own: [5, 0, 1, 0] }, allPicks(['main'], 9))), [0, 0, 3, 0])
+    assert.deepEqual(
+      byLane(await claimRoom(store, { shared: 2, own: [5, 0, 1, 0] }, allPicks(['main'], 9))),
+      [0, 0, 3, 0],
+    )
   })
 
   test('queues of a claim share a lane by their picks', async ({ store }) => {
@@ -90,7 +111,8 @@ export function lanes(test: Test): void {
     const lines = [await insertMany(store, 5, { lane: 0 }), await insertMany(store, 5, { lane: 3 })]
     lines[0]?.push(...(await insertMany(store, 5, { lane: 0 })))
     const claimed: ClaimedJob[] = []
-    for (let turn = 0; turn < 15; turn += 3) claimed.push(...(await claimPlanned(store, weighted, 3, ['main'], turn)))
+    for (let turn = 0; turn < 15; turn += 3)
+      claimed.push(...(await claimPlanned(store, weighted, 3, ['main'], turn)))
     assert.deepEqual(idsOf(claimed.filter((job) => job.lane === 0)), lines[0])
     assert.deepEqual(idsOf(claimed.filter((job) => job.lane === 3)), lines[1])
   })
@@ -128,7 +150,7 @@ async function fill(store: Store, queue: string, counts: readonly number[]): Pro
 
 function claimPlanned(store: Store, policy: LanePolicy, count: number, queues = ['main'], turn = 0) {
   const room = { shared: count, own: [0, 0, 0, 0] }
-  return claimRoom(store, room, planPicks(room, policy, queues, turn))
+  return claimRoom(store, room, planPicks(room, policy, queues, { turn, claim: turn }))
 }
 
 async function claimRoom(store: Store, room: Room, picks: readonly Pick[]): Promise<readonly ClaimedJob[]> {

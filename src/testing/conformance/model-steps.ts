@@ -86,13 +86,31 @@ export type Step =
       readonly rescue: boolean
     }
   | { readonly step: 'claim again'; readonly claim: number }
-  | { readonly step: 'extend'; readonly worker: number; readonly lease: number; readonly held: readonly HeldStep[] }
+  /** All jobs of one claim completed in one call, as a busy worker does. */
+  | {
+      readonly step: 'complete all'
+      readonly claim: number
+      readonly impostor: boolean
+      readonly result: string | undefined
+      readonly retain: number
+    }
+  | {
+      readonly step: 'extend'
+      readonly worker: number
+      readonly lease: number
+      readonly held: readonly HeldStep[]
+    }
   | { readonly step: 'sweep'; readonly limit: number; readonly completed: number; readonly dead: number }
   | { readonly step: 'rescue'; readonly retain: number }
   /** All workers fall silent for a lease, and what they held is rescued. */
   | { readonly step: 'crash'; readonly retain: number }
   | { readonly step: 'operate on ids'; readonly ids: readonly number[]; readonly command: CommandStep }
-  | { readonly step: 'operate'; readonly filter: FilterStep; readonly limit: number; readonly command: CommandStep }
+  | {
+      readonly step: 'operate'
+      readonly filter: FilterStep
+      readonly limit: number
+      readonly command: CommandStep
+    }
   | { readonly step: 'configure'; readonly queue: number; readonly paused: boolean }
   | { readonly step: 'advance'; readonly ms: number }
 
@@ -117,7 +135,10 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
     queue,
     name,
     lane,
-    delay: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(1, 5, 10, 2 ** 33) }),
+    delay: fc.oneof(
+      { weight: 2, arbitrary: fc.constant(0) },
+      { weight: 1, arbitrary: fc.constantFrom(1, 5, 10, 2 ** 33) },
+    ),
     runAt: seldom(fc.constantFrom(0, -5, 1, 20)),
     maxCrashes: fc.integer({ min: 1, max: 3 }),
     extras: fc.boolean(),
@@ -125,7 +146,11 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
   const jobs = (maxLength: number) => fc.array(job, { minLength: 1, maxLength })
 
   const outcome: Arbitrary<OutcomeStep> = fc.oneof(
-    fc.record({ to: fc.constant('complete' as const), result: sometimes(fc.constantFrom('1', '"two"')), retain }),
+    fc.record({
+      to: fc.constant('complete' as const),
+      result: sometimes(fc.constantFrom('1', '"two"')),
+      retain,
+    }),
     fc.record({ to: fc.constant('retry' as const), delay, cause }),
     fc.record({ to: fc.constant('die' as const), retain, cause }),
     fc.record({ to: fc.constant('stop' as const), retain }),
@@ -189,6 +214,16 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
     {
       weight: 2,
       arbitrary: fc.record({
+        step: fc.constant('complete all' as const),
+        claim: fc.nat(2),
+        impostor: rarely,
+        result: sometimes(fc.constant('1')),
+        retain,
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
         step: fc.constant('extend' as const),
         worker: fc.nat(2),
         lease: leaseMs,
@@ -223,8 +258,17 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
         command,
       }),
     },
-    { weight: 1, arbitrary: fc.record({ step: fc.constant('configure' as const), queue, paused: fc.boolean() }) },
-    { weight: 4, arbitrary: fc.record({ step: fc.constant('advance' as const), ms: fc.constantFrom(1, 5, 10, 20, 50) }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ step: fc.constant('configure' as const), queue, paused: fc.boolean() }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        step: fc.constant('advance' as const),
+        ms: fc.constantFrom(1, 4, 5, 9, 10, 19, 20, 49, 50),
+      }),
+    },
   )
   return fc.array(step, { minLength: 1, maxLength: 40, size: 'max' })
 }

@@ -6,7 +6,14 @@
  */
 import { type Failure, isFinal, type JobState, jobStates, type LogLine, type NewJob } from '../../core/job.js'
 import { type Outcome, type TotalName, totalNames, totalsOf } from '../../core/lifecycle.js'
-import type { Command, InsertResult, JobFilter, RetryChange, Settlement, SettleResult } from '../../core/store.js'
+import type {
+  Command,
+  InsertResult,
+  JobFilter,
+  RetryChange,
+  Settlement,
+  SettleResult,
+} from '../../core/store.js'
 
 export interface WorldJob {
   readonly id: string
@@ -174,9 +181,11 @@ export class World {
         if (job.state !== 'running') this.#cancel(job, command.retain)
         return
       case 'retry':
-        return this.#retry(job, command.change, command.delay + index * command.spacing)
+        this.#retry(job, command.change, command.delay + index * command.spacing)
+        return
       case 'promote':
-        return this.makeReady(job)
+        this.makeReady(job)
+        return
       case 'remove':
         this.jobs.delete(id)
     }

@@ -18,7 +18,20 @@ import type {
   Store,
 } from '../../core/store.js'
 import type { StoreHarness } from './harness.js'
-import { complete, die, failureOf, idsOf, listAll, lostWorker, newJob, plain, retryIn, sorted, stop, wait } from './helpers.js'
+import {
+  complete,
+  die,
+  failureOf,
+  idsOf,
+  listAll,
+  lostWorker,
+  newJob,
+  plain,
+  retryIn,
+  sorted,
+  stop,
+  wait,
+} from './helpers.js'
 import {
   type ClaimStep,
   type CommandStep,
@@ -139,6 +152,8 @@ class Run {
         return this.#exchange(step)
       case 'claim again':
         return this.#claimAgain(step.claim)
+      case 'complete all':
+        return this.#completeAll(step)
       case 'extend':
         return this.#extend(step)
       case 'sweep':
@@ -166,7 +181,8 @@ class Run {
   async #exchange(step: Extract<Step, { step: 'exchange' }>): Promise<void> {
     const settlements = step.settlements.map((settlement) => this.#settlement(settlement))
     // Mostly the worker that holds the first of them, so that most settlements are right.
-    const holder = this.#leases[(step.settlements[0]?.lease ?? 0) % Math.max(1, this.#leases.length)]?.lease.worker
+    const holder =
+      this.#leases[(step.settlements[0]?.lease ?? 0) % Math.max(1, this.#leases.length)]?.lease.worker
     const impostor = step.settlements[0]?.impostor === true
     const worker = holder === undefined || impostor ? workerOf(step.worker) : holder
     const claim = step.rescue || step.claim === undefined ? undefined : this.#claimRequest(step.claim)
@@ -181,7 +197,8 @@ class Run {
     if (claim === undefined) return assert.deepEqual(claimed, [], 'nothing claimed')
     this.#claims.unshift({ worker, request: claim })
     this.#checkCounts(claim, claimed)
-    for (const { id } of claimed) assert.equal(this.#world.jobs.get(id)?.state, 'pending', `claimed ${id} was pending`)
+    for (const { id } of claimed)
+      assert.equal(this.#world.jobs.get(id)?.state, 'pending', `claimed ${id} was pending`)
     assert.equal(new Set(idsOf(claimed)).size, claimed.length, 'claimed each once')
     this.#checkOrder(claimed)
     for (const job of claimed) {
@@ -190,7 +207,9 @@ class Run {
       assert.ok(!used, `the token of ${job.id} is new`)
       this.#leases.unshift({ id: job.id, lease })
       this.#world.claim(job.id, lease)
-      const { attempt, crashes, input, queue, lane, name, createdAt } = this.#world.jobs.get(job.id) as WorldJob
+      const { attempt, crashes, input, queue, lane, name, createdAt } = this.#world.jobs.get(
+        job.id,
+      ) as WorldJob
       const known = { attempt, crashes, input, queue, lane, name, createdAt, startedAt: lease.startedAt }
       assert.deepEqual(job, { ...job, ...known }, 'claimed job')
     }
@@ -215,7 +234,8 @@ class Run {
       return found
     })
     const seen = new Map<string, number>()
-    for (const { queue, lane } of claimed) seen.set(`${queue} ${lane}`, (seen.get(`${queue} ${lane}`) ?? 0) + 1)
+    for (const { queue, lane } of claimed)
+      seen.set(`${queue} ${lane}`, (seen.get(`${queue} ${lane}`) ?? 0) + 1)
     assert.deepEqual([...seen].sort(), [...expected].sort(), 'claimed by queue and lane')
   }
 
@@ -245,6 +265,24 @@ class Run {
       sorted(held.map((job) => view(job.id, job.lease?.token, job.attempt))),
       'a repeated claim returns what it holds',
     )
+  }
+
+  /** Of the leases that the claim ever gave, so that some may be settled or in other hands by now. */
+  async #completeAll(step: Extract<Step, { step: 'complete all' }>): Promise<void> {
+    const claim = this.#claims[step.claim]
+    if (claim === undefined) return
+    const keep = { completed: step.retain, dead: 0 }
+    const settlements = this.#leases
+      .filter(({ lease }) => lease.claim === claim.request.token)
+      .reverse()
+      .map(({ id, lease }) => ({
+        id,
+        token: lease.token,
+        outcome: complete(step.result, keep),
+        inserts: undefined,
+      }))
+    const worker = step.impostor ? workerOf(0) : claim.worker
+    await this.#send({ worker, settlements, claim: undefined })
   }
 
   async #extend(step: Extract<Step, { step: 'extend' }>): Promise<void> {
@@ -280,7 +318,9 @@ class Run {
     const keep = { completed, dead }
     const report = await this.#store.sweep({ limit, keep })
     const before = world.all(() => true)
-    const after = new Map((await this.#store.get(idsOf(before))).map((record, i) => [before[i] as WorldJob, record]))
+    const after = new Map(
+      (await this.#store.get(idsOf(before))).map((record, i) => [before[i] as WorldJob, record]),
+    )
 
     const promoted = before.filter((job) => job.dueAt !== undefined && after.get(job)?.state === 'pending')
     assert.equal(report.promoted, promoted.length, 'promoted, as reported')
@@ -297,10 +337,17 @@ class Run {
     }
     for (const state of ['completed', 'cancelled', 'dead'] as const) {
       const gone = pruned.filter((job) => job.state === state)
-      this.#checkPruned(gone, world.all((job) => job.state === state), keep[state === 'dead' ? 'dead' : 'completed'])
+      this.#checkPruned(
+        gone,
+        world.all((job) => job.state === state),
+        keep[state === 'dead' ? 'dead' : 'completed'],
+      )
     }
 
-    assert.ok(promoted.length <= limit && pruned.length <= limit && report.orphans.length <= limit, 'bounded by the limit')
+    assert.ok(
+      promoted.length <= limit && pruned.length <= limit && report.orphans.length <= limit,
+      'bounded by the limit',
+    )
     const next = world.waiting().map((job) => Math.max(0, (job.dueAt as number) - world.now))
     assert.equal(report.nextDue, next.length === 0 ? undefined : Math.min(...next), 'nextDue')
     for (const orphan of report.orphans) this.#checkOrphan(orphan)
@@ -315,7 +362,10 @@ class Run {
     if (early.length === 0) return
     assert.ok(kept.length >= most, 'no more than the excess is pruned')
     const latest = Math.max(...early.map((job) => job.expiresAt as number))
-    assert.ok(kept.every((job) => (job.expiresAt as number) >= latest), 'those closest to their expiry go first')
+    assert.ok(
+      kept.every((job) => (job.expiresAt as number) >= latest),
+      'those closest to their expiry go first',
+    )
   }
 
   #checkOrphan(orphan: OrphanedJob): void {
@@ -323,17 +373,32 @@ class Run {
     assert.ok(job?.lease, `${orphan.id} is an orphan`)
     const { id, name, queue, attempt, crashes, maxCrashes, cancelReason } = job
     const { token, worker } = job.lease
-    assert.deepEqual(orphan, { id, token, name, queue, attempt, worker, crashes, maxCrashes, cancelReason }, 'orphan')
+    assert.deepEqual(
+      orphan,
+      { id, token, name, queue, attempt, worker, crashes, maxCrashes, cancelReason },
+      'orphan',
+    )
   }
 
   /** A sweep that does not say `more` has left nothing to do. */
   #checkNothingLeft(keep: { completed: number; dead: number }, named: readonly OrphanedJob[]): void {
     const { now } = this.#world
-    assert.deepEqual(idsOf(this.#world.waiting().filter((job) => (job.dueAt as number) <= now)), [], 'due and left')
-    assert.deepEqual(idsOf(this.#world.all((job) => (job.expiresAt ?? now + 1) <= now)), [], 'expired and left')
+    assert.deepEqual(
+      idsOf(this.#world.waiting().filter((job) => (job.dueAt as number) <= now)),
+      [],
+      'due and left',
+    )
+    assert.deepEqual(
+      idsOf(this.#world.all((job) => (job.expiresAt ?? now + 1) <= now)),
+      [],
+      'expired and left',
+    )
     for (const state of ['completed', 'cancelled', 'dead'] as const) {
       const most = keep[state === 'dead' ? 'dead' : 'completed']
-      assert.ok(this.#world.all((job) => job.state === state).length <= most, `no more ${state} jobs than to be kept`)
+      assert.ok(
+        this.#world.all((job) => job.state === state).length <= most,
+        `no more ${state} jobs than to be kept`,
+      )
     }
     assert.deepEqual(sorted(idsOf(named)), sorted(idsOf(this.#world.orphans())), 'all orphans named')
   }
@@ -373,7 +438,8 @@ class Run {
       const report = await this.#store.operate({ filter, limit, cursor }, command)
       assert.deepEqual(report.missing, [])
       for (const verdict of ['affected', 'asked', 'refused'] as const) {
-        for (const id of report[verdict]) assert.equal(this.#world.judge(id, command), verdict, `${command.do} of ${id}`)
+        for (const id of report[verdict])
+          assert.equal(this.#world.judge(id, command), verdict, `${command.do} of ${id}`)
         reached.push(...report[verdict])
       }
       assert.ok(reached.length <= matching.length, 'no more jobs than match')
@@ -431,7 +497,11 @@ class Run {
   async compareAll(): Promise<void> {
     for (const state of jobStates) {
       const listed = await listAll(this.#store, { state }, 4)
-      assert.deepEqual(sorted(idsOf(listed)), sorted(idsOf(this.#world.matching({ state }))), `list of ${state} jobs`)
+      assert.deepEqual(
+        sorted(idsOf(listed)),
+        sorted(idsOf(this.#world.matching({ state }))),
+        `list of ${state} jobs`,
+      )
     }
     for (const id of this.#ids) {
       const trail = await this.#store.trail(id)
@@ -481,7 +551,12 @@ class Run {
     const picks: Pick[] = lanes.flatMap((lane) =>
       queues.map((queue) => ({ queue: queueOf(queue), lane, take: step.takes[2 * lane + queue] ?? 0 })),
     )
-    return { token: `claim-${this.#serial++}`, lease: step.lease, room: { shared: step.shared, own: step.own }, picks }
+    return {
+      token: `claim-${this.#serial++}`,
+      lease: step.lease,
+      room: { shared: step.shared, own: step.own },
+      picks,
+    }
   }
 
   #lines(count: number): LogLine[] {
@@ -523,10 +598,8 @@ class Run {
 }
 
 function compareJob(id: string, record: JobRecord | undefined, job: WorldJob | undefined): void {
-  if (record === undefined || job === undefined) {
-    return assert.equal(record?.state, job?.state, `state of ${id}`)
-  }
-  assert.deepEqual(viewOfRecord(record), viewOfJob(job), id)
+  if (record === undefined || job === undefined) assert.equal(record?.state, job?.state, `state of ${id}`)
+  else assert.deepEqual(viewOfRecord(record), viewOfJob(job), id)
 }
 
 /** What a record must show. The last failure of a completed or cancelled job is nobody's promise. */

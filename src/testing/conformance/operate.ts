@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type JobState, jobStates } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, RetryChange } from '../../core/store.js'
+import { held, line } from './extend.js'
 import {
   claim,
   claimOne,
@@ -29,7 +30,6 @@ import {
   timeOf,
   totalOf,
 } from './helpers.js'
-import { held, line } from './extend.js'
 
 const cancel = { do: 'cancel', reason: 'not needed', retain: 5_000 } as const satisfies Command
 const promote: Command = { do: 'promote' }
@@ -131,7 +131,10 @@ export function cancelTests(test: Test): void {
     const report = await store.operate({ ids: [a.id, b.id] }, cancel)
     assert.deepEqual(report.asked, [a.id, b.id])
     const { cancels } = await store.extend({ worker: 'worker', lease, held: [held(a), held(b)] })
-    assert.deepEqual(cancels, [a, b].map(({ id }) => ({ id, reason: 'not needed' })))
+    assert.deepEqual(
+      cancels,
+      [a, b].map(({ id }) => ({ id, reason: 'not needed' })),
+    )
     assert.equal(await settle(store, a, complete('"too late"')), 'applied')
     assert.equal(await stateOf(store, a.id), 'completed')
     assert.equal(await stateOf(store, b.id), 'running')
@@ -139,7 +142,10 @@ export function cancelTests(test: Test): void {
 }
 
 export function retryTests(test: Test): void {
-  test('a replay is a new life: attempts, crashes, result and reason start again', async ({ store, advance }) => {
+  test('a replay is a new life: attempts, crashes, result and reason start again', async ({
+    store,
+    advance,
+  }) => {
     const id = await insertOne(store)
     await settle(store, await claimOne(store), retryIn(5))
     await advance(5)
@@ -195,7 +201,10 @@ export function retryTests(test: Test): void {
     const record = await read(store, job.id)
     const { input, lane, queue, maxAttempts, overrides } = record
     assert.deepEqual({ input, lane, queue, maxAttempts, overrides }, change)
-    assert.deepEqual([record.tags, record.metadata, record.maxCrashes, record.name], [tags, '"kept"', 5, job.name])
+    assert.deepEqual(
+      [record.tags, record.metadata, record.maxCrashes, record.name],
+      [tags, '"kept"', 5, job.name],
+    )
     assert.equal((await statesOf(store, job.queue)).dead, 0)
     assert.equal((await statesOf(store, 'repair')).pending, 1)
     assert.deepEqual(await claim(store, 1, { queues: [job.queue] }), [])
@@ -215,7 +224,10 @@ export function retryTests(test: Test): void {
     assert.equal(maxAttempts, 1)
   })
 
-  test('a delay schedules, spacing spreads by the jobs that are really replayed', async ({ store, advance }) => {
+  test('a delay schedules, spacing spreads by the jobs that are really replayed', async ({
+    store,
+    advance,
+  }) => {
     const now = await timeOf(store)
     const ids = await insertMany(store, 4)
     for (const job of await claim(store, 4)) await settle(store, job, die())
@@ -225,7 +237,10 @@ export function retryTests(test: Test): void {
     assert.deepEqual(report.affected, [ids[2], ids[0], ids[3], ids[1]])
     assert.deepEqual(report.refused, [live])
     const due = await Promise.all(report.affected.map(async (id) => (await read(store, id)).dueAt))
-    assert.deepEqual(due, [100, 150, 200, 250].map((delay) => now + delay))
+    assert.deepEqual(
+      due,
+      [100, 150, 200, 250].map((delay) => now + delay),
+    )
     assert.equal((await sweep(store)).nextDue, 100)
     await advance(150)
     assert.equal((await sweep(store)).promoted, 2)
@@ -237,7 +252,10 @@ export function retryTests(test: Test): void {
     for (const job of await claim(store, 3)) await settle(store, job, die())
     await store.operate({ ids }, retry({}, 0, 10))
     const records = await store.get(ids)
-    assert.deepEqual(records.map((record) => record?.state), ['pending', 'scheduled', 'scheduled'])
+    assert.deepEqual(
+      records.map((record) => record?.state),
+      ['pending', 'scheduled', 'scheduled'],
+    )
   })
 
   test('a replayed job leaves the group of its cause, and may die again', async ({ store }) => {
@@ -266,8 +284,13 @@ export function promoteAndRemoveTests(test: Test): void {
     assert.deepEqual(idsOf(await claim(store, 5)), [id])
   })
 
-  test('a removed job is gone with all that belongs to it, and its id is free', async ({ store, advance }) => {
-    const ids = await Promise.all(jobStates.filter((state) => state !== 'running').map((state) => jobIn(store, state)))
+  test('a removed job is gone with all that belongs to it, and its id is free', async ({
+    store,
+    advance,
+  }) => {
+    const ids = await Promise.all(
+      jobStates.filter((state) => state !== 'running').map((state) => jobIn(store, state)),
+    )
     const report = await store.operate({ ids }, remove)
     assert.deepEqual(report.affected, ids)
     for (const id of ids) assert.equal(await store.trail(id), undefined)
@@ -302,7 +325,10 @@ export function operateFilters(test: Test): void {
   for (const limit of [1, 3, 100]) {
     test(`a command by filter, ${limit} at a time, reaches every job once and ends`, async ({ store }) => {
       const ids = await insertMany(store, 10, { delay: 50 })
-      const others = [...(await insertMany(store, 5)), ...(await insertMany(store, 5, { delay: 50, queue: 'other' }))]
+      const others = [
+        ...(await insertMany(store, 5)),
+        ...(await insertMany(store, 5, { delay: 50, queue: 'other' })),
+      ]
       const report = await operateAll(store, { state: 'scheduled', queue: 'main' }, promote, limit)
       assert.deepEqual(sorted(report.affected), sorted(ids))
       assert.deepEqual([report.asked, report.refused, report.missing], [[], [], []])
@@ -318,13 +344,18 @@ export function operateFilters(test: Test): void {
     })
   }
 
-  test('a command that changes nothing still ends: running jobs are asked, live ones refused', async ({ store }) => {
+  test('a command that changes nothing still ends: running jobs are asked, live ones refused', async ({
+    store,
+  }) => {
     const ids = await insertMany(store, 7)
     await claim(store, 7)
     assert.deepEqual(sorted((await operateAll(store, { state: 'running' }, cancel, 2)).asked), sorted(ids))
     assert.deepEqual(sorted((await operateAll(store, { state: 'running' }, remove, 2)).refused), sorted(ids))
     const waiting = await insertMany(store, 5)
-    assert.deepEqual(sorted((await operateAll(store, { state: 'pending' }, retry(), 2)).refused), sorted(waiting))
+    assert.deepEqual(
+      sorted((await operateAll(store, { state: 'pending' }, retry(), 2)).refused),
+      sorted(waiting),
+    )
   })
 
   test('the dead of one cause can be replayed by themselves', async ({ store }) => {
@@ -336,7 +367,10 @@ export function operateFilters(test: Test): void {
     const report = await operateAll(store, { state: 'dead', cause: timeout.cause }, retry(), 2)
     assert.deepEqual(sorted(report.affected), sorted(ids.filter((_, i) => i % 2 === 0)))
     const causes = await store.causes()
-    assert.deepEqual(causes.map(({ cause, count }) => [cause, count]), [[refused.cause, 3]])
+    assert.deepEqual(
+      causes.map(({ cause, count }) => [cause, count]),
+      [[refused.cause, 3]],
+    )
   })
 
   test('jobs that arrive meanwhile do not keep a command from ending', async ({ store }) => {

@@ -54,7 +54,11 @@ export function races(test: Test): void {
     const ran: string[] = []
     await atOnce(harness, 6, async (handle, i) => {
       const worker = `w${i}`
-      for (let jobs = await claim(handle, 7, { worker }); jobs.length > 0; jobs = await claim(handle, 7, { worker })) {
+      for (
+        let jobs = await claim(handle, 7, { worker });
+        jobs.length > 0;
+        jobs = await claim(handle, 7, { worker })
+      ) {
         ran.push(...idsOf(jobs))
         const results = await Promise.all(jobs.map((job) => settle(handle, job, complete('1'), { worker })))
         assert.ok(results.every((result) => result === 'applied'))
@@ -68,7 +72,9 @@ export function races(test: Test): void {
   test('inserts of the same id at the same time give one job', async (harness) => {
     const { store } = harness
     const jobs = newJobs(5)
-    const results = await atOnce(harness, 12, (handle, i) => handle.insert(jobs.map((job) => ({ ...job, input: `${i}` }))))
+    const results = await atOnce(harness, 12, (handle, i) =>
+      handle.insert(jobs.map((job) => ({ ...job, input: `${i}` }))),
+    )
     for (let k = 0; k < jobs.length; k++) {
       const inserted = results.filter((result) => result[k]?.status === 'inserted')
       assert.equal(inserted.length, 1)
@@ -83,7 +89,9 @@ export function races(test: Test): void {
     for (let round = 0; round < 10; round++) {
       const job = await running(store)
       const outcomes = [complete('"won"'), die(), retryIn(5), released(), stop()]
-      const results = await atOnce(harness, 5, (handle, i) => settle(handle, job, outcomes[(i + round) % 5] ?? stop()))
+      const results = await atOnce(harness, 5, (handle, i) =>
+        settle(handle, job, outcomes[(i + round) % 5] ?? stop()),
+      )
       assert.equal(count(results, 'applied'), 1)
       const won = outcomes[(results.indexOf('applied') + round) % 5]
       assert.equal(await stateOf(store, job.id), won?.to)
@@ -131,7 +139,8 @@ export function races(test: Test): void {
       return Promise.all(orphans.map((orphan) => rescue(handle, orphan)))
     })
     assert.equal(count(results.flat(), 'applied'), 20)
-    for (const record of await store.get(ids)) assert.deepEqual([record?.state, record?.crashes], ['pending', 1])
+    for (const record of await store.get(ids))
+      assert.deepEqual([record?.state, record?.crashes], ['pending', 1])
     assert.equal(await totalOf(store, 'crashed'), 20)
     assert.equal((await claim(store, 50)).length, 20)
   })
@@ -141,7 +150,10 @@ export function races(test: Test): void {
     const ids = await insertMany(store, 50, { delay: 10 })
     await advance(10)
     const reports = await atOnce(harness, 4, (handle) => sweep(handle))
-    assert.equal(reports.reduce((sum, { promoted }) => sum + promoted, 0), 50)
+    assert.equal(
+      reports.reduce((sum, { promoted }) => sum + promoted, 0),
+      50,
+    )
     assert.deepEqual(sorted(idsOf(await claim(store, 100))), sorted(ids))
     assert.equal((await statesOf(store)).pending, 0)
   })
@@ -164,8 +176,12 @@ export function races(test: Test): void {
       const id = await insertOne(store)
       const cancel = { do: 'cancel', reason: 'race', retain: 1_000 } as const
       const [first, second] = await handles(harness)
-      const [claimed, report] = await Promise.all([claim(first as Store, 1), (second ?? first)?.operate({ ids: [id] }, cancel)])
-      if (claimed.length === 0) assert.deepEqual([report?.affected, await stateOf(store, id)], [[id], 'cancelled'])
+      const [claimed, report] = await Promise.all([
+        claim(first as Store, 1),
+        (second ?? first)?.operate({ ids: [id] }, cancel),
+      ])
+      if (claimed.length === 0)
+        assert.deepEqual([report?.affected, await stateOf(store, id)], [[id], 'cancelled'])
       else {
         assert.deepEqual([report?.asked, (await read(store, id)).cancelReason], [[id], 'race'])
         await settle(store, claimed[0] as ClaimedJob, stop('race'))
@@ -195,7 +211,8 @@ export function races(test: Test): void {
 
 /** What several handles on the same data must agree on. Without a second handle there is nothing to test. */
 export function handlesTests(test: Test): void {
-  const shared: Test = (title, body) => test(title, (harness) => (harness.second ? body(harness) : Promise.resolve()))
+  const shared: Test = (title, body) =>
+    test(title, (harness) => (harness.second ? body(harness) : Promise.resolve()))
 
   shared('what one handle writes the other reads', async ({ store, second }) => {
     const other = (await second?.()) as Store
@@ -204,7 +221,11 @@ export function handlesTests(test: Test): void {
     assert.equal((await other.insert([job]))[0]?.status, 'duplicate')
     assert.deepEqual(await other.get([job.id]), await store.get([job.id]))
     const claimed = await claimOne(other)
-    assert.equal(await settle(store, claimed, complete('1')), 'applied', 'a lease belongs to its worker, not to a handle')
+    assert.equal(
+      await settle(store, claimed, complete('1')),
+      'applied',
+      'a lease belongs to its worker, not to a handle',
+    )
     assert.equal((await read(other, job.id)).result, '1')
     assert.deepEqual(await other.counts(), await store.counts())
   })
@@ -229,7 +250,9 @@ export function handlesTests(test: Test): void {
     const newcomer = await claimOne(other, 'newcomer')
     const job = await claimOne(store, 'idle')
     assert.equal(await settle(store, newcomer, complete(), { worker: 'idle' }), 'lost')
-    assert.deepEqual((await store.extend({ worker: 'idle', lease, held: [held(newcomer)] })).lost, [newcomer.id])
+    assert.deepEqual((await store.extend({ worker: 'idle', lease, held: [held(newcomer)] })).lost, [
+      newcomer.id,
+    ])
     assert.equal(await settle(store, job, complete(), { worker: 'idle' }), 'applied')
     assert.equal(await settle(other, newcomer, complete(), { worker: 'newcomer' }), 'applied')
   })
@@ -273,7 +296,11 @@ async function atOnce<T>(
 }
 
 /** Both calls in flight at once, started in the order wanted. */
-async function inOrder<A, B>(secondFirst: boolean, a: () => Promise<A>, b: () => Promise<B>): Promise<[A, B]> {
+async function inOrder<A, B>(
+  secondFirst: boolean,
+  a: () => Promise<A>,
+  b: () => Promise<B>,
+): Promise<[A, B]> {
   if (!secondFirst) return Promise.all([a(), b()])
   const started = b()
   return Promise.all([a(), started])

@@ -38,13 +38,19 @@ export function getTests(test: Test): void {
   test('get answers in order, undefined for what is not there, as often as asked', async ({ store }) => {
     const [a, b] = await insertMany(store, 2)
     const records = await store.get(['nobody', b, a, b, ''] as string[])
-    assert.deepEqual(records.map((record) => record?.id), [undefined, b, a, b, undefined])
+    assert.deepEqual(
+      records.map((record) => record?.id),
+      [undefined, b, a, b, undefined],
+    )
     assert.deepEqual(await store.get([]), [])
   })
 
   test('get reads a thousand jobs at once', async ({ store }) => {
     const ids = await insertMany(store, 1_000)
-    assert.deepEqual((await store.get(ids)).map((record) => record?.id), ids)
+    assert.deepEqual(
+      (await store.get(ids)).map((record) => record?.id),
+      ids,
+    )
   })
 }
 
@@ -55,7 +61,10 @@ export function trailTests(test: Test): void {
     assert.equal(await store.trail('nobody'), undefined)
   })
 
-  test('failed, crashed and dead attempts are kept with times, worker and a short failure', async ({ store, advance }) => {
+  test('failed, crashed and dead attempts are kept with times, worker and a short failure', async ({
+    store,
+    advance,
+  }) => {
     const failure = failureOf('greet', 'x'.repeat(5_000))
     const start = await timeOf(store)
     const id = await insertOne(store)
@@ -72,7 +81,13 @@ export function trailTests(test: Test): void {
     const third = await claimOne(store, 'w3')
     await settle(store, third, die(failure), { worker: 'w3' })
     const attempts = (await store.trail(id))?.attempts ?? []
-    const seen = attempts.map(({ attempt, startedAt, endedAt, worker, to }) => ({ attempt, startedAt, endedAt, worker, to }))
+    const seen = attempts.map(({ attempt, startedAt, endedAt, worker, to }) => ({
+      attempt,
+      startedAt,
+      endedAt,
+      worker,
+      to,
+    }))
     const later = start + 15 + lease
     assert.deepEqual(seen, [
       { attempt: 1, startedAt: start, endedAt: start + 10, worker: 'w1', to: 'retrying' },
@@ -99,10 +114,13 @@ export function trailTests(test: Test): void {
       await sweep(store)
     }
     const failed = (await store.trail(id))?.attempts.filter((attempt) => attempt.failure !== undefined)
-    assert.deepEqual(failed?.map(({ attempt, to }) => [attempt, to]), [
-      [1, 'retrying'],
-      [2, 'retrying'],
-    ])
+    assert.deepEqual(
+      failed?.map(({ attempt, to }) => [attempt, to]),
+      [
+        [1, 'retrying'],
+        [2, 'retrying'],
+      ],
+    )
   })
 
   test(`the last ${bounds.attemptsKept} attempts are kept`, async ({ store }) => {
@@ -123,7 +141,10 @@ export function trailTests(test: Test): void {
     const job = await running(store)
     await settle(store, job, die())
     await store.operate({ ids: [job.id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
-    assert.deepEqual((await store.trail(job.id))?.attempts.map(({ to }) => to), ['dead'])
+    assert.deepEqual(
+      (await store.trail(job.id))?.attempts.map(({ to }) => to),
+      ['dead'],
+    )
   })
 }
 
@@ -145,7 +166,11 @@ export function listTests(test: Test): void {
     test(`${state} jobs are found by queue, name, tag, time, and all of them`, async ({ store, advance }) => {
       const made: { id: string; queue: string; name: string; tags: string[]; at: number }[] = []
       for (let i = 0; i < 12; i++) {
-        const job = { queue: `q${i % 2}`, name: `n${i % 3}`, tags: i % 4 === 0 ? ['rare', 'x'] : ['x', `t${i}`] }
+        const job = {
+          queue: `q${i % 2}`,
+          name: `n${i % 3}`,
+          tags: i % 4 === 0 ? ['rare', 'x'] : ['x', `t${i}`],
+        }
         const id = await jobIn(store, state, job)
         made.push({ ...job, id, at: await timeIn(store, id, state) })
         await advance(10)
@@ -158,11 +183,18 @@ export function listTests(test: Test): void {
       await expectFound({ after }, (job) => job.at >= after)
       await expectFound({ before }, (job) => job.at < before)
       await expectFound({ after, before }, (job) => job.at >= after && job.at < before)
-      await expectFound({ queue: 'q0', name: 'n0', tag: 'rare' }, (job) => ['q0', 'n0', 'rare'].every((text) => text === job.queue || text === job.name || job.tags.includes(text)))
+      await expectFound({ queue: 'q0', name: 'n0', tag: 'rare' }, (job) =>
+        ['q0', 'n0', 'rare'].every(
+          (text) => text === job.queue || text === job.name || job.tags.includes(text),
+        ),
+      )
       await expectFound({ queue: 'nobody' }, () => false)
       await expectFound({ tag: 'rar' }, () => false)
 
-      async function expectFound(filter: Omit<JobFilter, 'state'>, wanted: (job: (typeof made)[number]) => boolean) {
+      async function expectFound(
+        filter: Omit<JobFilter, 'state'>,
+        wanted: (job: (typeof made)[number]) => boolean,
+      ) {
         const found = await listAll(store, { state, ...filter }, 3)
         assert.deepEqual(sorted(idsOf(found)), sorted(idsOf(made.filter(wanted))), JSON.stringify(filter))
       }
@@ -202,7 +234,10 @@ export function listTests(test: Test): void {
     }
     assert.equal(cursor, undefined)
     assert.equal(new Set(seen).size, seen.length, 'none twice')
-    assert.ok(ids.filter((id) => !leaving.has(id)).every((id) => seen.includes(id)), 'none skipped')
+    assert.ok(
+      ids.filter((id) => !leaving.has(id)).every((id) => seen.includes(id)),
+      'none skipped',
+    )
   })
 }
 
@@ -356,7 +391,11 @@ async function workout(
   )
   await store.insert(jobs)
   worked.inserted += jobs.length
-  const claimed = await claim(store, random(8), { worker: `w${random(3)}`, queues: ['q0', 'q1'], leaseMs: 50 })
+  const claimed = await claim(store, random(8), {
+    worker: `w${random(3)}`,
+    queues: ['q0', 'q1'],
+    leaseMs: 50,
+  })
   for (const job of claimed) await settleSomehow(store, job, random)
   await advance(random(30))
   const { orphans } = await sweep(store, { keep: { completed: 20, dead: 10 } })
@@ -364,7 +403,12 @@ async function workout(
   const state = jobStates[random(jobStates.length)] as JobState
   const commands = [
     { do: 'cancel', reason: 'workout', retain: random(2) * 50 },
-    { do: 'retry', delay: random(2) * 5, spacing: 1, change: { lane: random(laneCount), queue: `q${random(2)}` } },
+    {
+      do: 'retry',
+      delay: random(2) * 5,
+      spacing: 1,
+      change: { lane: random(laneCount), queue: `q${random(2)}` },
+    },
     { do: 'promote' },
     { do: 'remove' },
   ] as const
@@ -372,7 +416,11 @@ async function workout(
   await store.operate({ filter: { state }, limit: 1 + random(3) }, command)
 }
 
-async function settleSomehow(store: Store, job: ClaimedJob, random: (below: number) => number): Promise<void> {
+async function settleSomehow(
+  store: Store,
+  job: ClaimedJob,
+  random: (below: number) => number,
+): Promise<void> {
   const keep = { completed: random(3) * 40, dead: random(3) * 40 }
   const worker = (await read(store, job.id)).worker ?? 'nobody'
   const outcomes = [

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Store, SweepRequest } from '../../core/store.js'
+import { held, line } from './extend.js'
 import {
   claim,
   complete,
@@ -24,7 +25,6 @@ import {
   totalOf,
   wait,
 } from './helpers.js'
-import { held, line } from './extend.js'
 
 export function sweepDue(test: Test): void {
   test('with nothing to do it reports nothing', async ({ store }) => {
@@ -90,7 +90,10 @@ export function sweepDue(test: Test): void {
     assert.equal((await statesOf(store)).scheduled, 0)
   })
 
-  test('blocked and paused jobs: the blocked stay, the paused become ready and wait', async ({ store, advance }) => {
+  test('blocked and paused jobs: the blocked stay, the paused become ready and wait', async ({
+    store,
+    advance,
+  }) => {
     const job = await running(store)
     await settle(store, job, wait())
     const paused = await insertOne(store, { queue: 'paused', delay: 5 })
@@ -108,7 +111,10 @@ export function sweepExpired(test: Test): void {
     ['cancelled', stop(), retention.completed],
     ['dead', die(), retention.dead],
   ] as const) {
-    test(`a ${state} job is kept for its time, then goes with all that belongs to it`, async ({ store, advance }) => {
+    test(`a ${state} job is kept for its time, then goes with all that belongs to it`, async ({
+      store,
+      advance,
+    }) => {
       const job = await running(store)
       await store.extend({ worker: 'worker', lease, held: [held(job, { progress: '1', logs: [line(1)] })] })
       await settle(store, job, outcome)
@@ -147,7 +153,10 @@ export function sweepExpired(test: Test): void {
     const report = await sweepAll(store, { keep: { completed: 2, dead: 3 } })
     assert.equal(report.pruned, 5)
     // expiries of done: 0, 5, 4, 3, 2, 1; of dead: 0, 1, 2, 3
-    assert.deepEqual(sorted(idsOf(await listAll(store, { state: 'completed' }))), sorted([done[1], done[2]] as string[]))
+    assert.deepEqual(
+      sorted(idsOf(await listAll(store, { state: 'completed' }))),
+      sorted([done[1], done[2]] as string[]),
+    )
     assert.deepEqual(sorted(idsOf(await listAll(store, { state: 'dead' }))), sorted(dead.slice(1)))
     assert.equal((await store.causes())[0]?.count, 3)
     assert.equal(await totalOf(store, 'pruned'), 5)
@@ -170,7 +179,9 @@ export function sweepExpired(test: Test): void {
   })
 
   test('pruning is bounded and says that there is more', async ({ store, advance }) => {
-    await finished(store, 12, (i) => (i % 2 === 0 ? complete() : die(undefined, { completed: 0, dead: 60_000 })))
+    await finished(store, 12, (i) =>
+      i % 2 === 0 ? complete() : die(undefined, { completed: 0, dead: 60_000 }),
+    )
     await advance(60_000)
     const first = await sweep(store, { limit: 5 })
     assert.ok(first.pruned <= 5 && first.pruned > 0)
@@ -195,7 +206,10 @@ export function sweepExpired(test: Test): void {
 }
 
 export function sweepOrphans(test: Test): void {
-  test('orphans are named after the lease, not before, with all that a rescue needs', async ({ store, advance }) => {
+  test('orphans are named after the lease, not before, with all that a rescue needs', async ({
+    store,
+    advance,
+  }) => {
     const job = await running(store, { name: 'fragile', maxCrashes: 4 }, 'lost')
     await advance(lease - 1)
     assert.deepEqual((await sweep(store)).orphans, [])
@@ -250,7 +264,10 @@ export function sweepOrphans(test: Test): void {
     assert.deepEqual([...named], [job.id], 'named before a sweep says that there is no more')
   })
 
-  test('a worker that is forgotten comes back as if new, and cannot pass for another', async ({ store, advance }) => {
+  test('a worker that is forgotten comes back as if new, and cannot pass for another', async ({
+    store,
+    advance,
+  }) => {
     await store.extend({ worker: 'idle', lease, held: [] })
     await advance(lease)
     await sweep(store)
@@ -266,7 +283,10 @@ export function sweepOrphans(test: Test): void {
 }
 
 /** Sweeps until there is no more, and adds up. */
-async function sweepAll(store: Store, request: Partial<SweepRequest>): Promise<{ promoted: number; pruned: number }> {
+async function sweepAll(
+  store: Store,
+  request: Partial<SweepRequest>,
+): Promise<{ promoted: number; pruned: number }> {
   const sum = { promoted: 0, pruned: 0 }
   const limit = request.limit ?? 1000
   for (let i = 0; i < 1000; i++) {
@@ -292,4 +312,3 @@ async function finished(
   }
   return ids
 }
-

@@ -15,7 +15,7 @@ export const nastyTexts: readonly string[] = [
   '\u{10ffff}\uffff\ufffe\ufffd',
   '"quotes" \'and\' \\backslashes\\ \\u0000 \\x00',
   "'; DROP TABLE millrace_job; --",
-  '%s $1 ? :name @p {{x}} ${y}',
+  '%s $1 ? :name @p {{x}} #{y} $$',
   'line\nbreak\r\ntab\tbell\u0007',
   '',
   ' ',

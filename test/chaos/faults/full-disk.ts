@@ -23,9 +23,9 @@ export const fullDisk: Fault = {
       const note = `NOT INJECTED: ${refusal}`
       return { ...emptyRow(options.engine, options.fault, options.random.seed), note }
     }
-    // Also when the harness is interrupted.
+    // Also when the harness is interrupted, and before its folder is removed.
     const unmount = () => spawnSync('umount', ['-l', disk])
-    process.once('exit', unmount)
+    process.prependOnceListener('exit', unmount)
     try {
       return await inArena({ ...options, storeFolder: disk }, (arena) => attack(arena, disk))
     } finally {
