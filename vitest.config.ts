@@ -17,13 +17,18 @@ export default defineConfig({
       project('unit', ['test/unit']),
       project('examples', ['test/examples']),
       // What every engine does, and what only this one does.
-      ...engines.map((engine) => project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine })),
+      ...engines.map((engine) =>
+        project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine }),
+      ),
     ],
   },
 })
 
 function project(name: string, folders: string[], env: Record<string, string> = {}) {
-  return { extends: true as const, test: { name, include: folders.map((folder) => `${folder}/**/*.test.ts`), env } }
+  return {
+    extends: true as const,
+    test: { name, include: folders.map((folder) => `${folder}/**/*.test.ts`), env },
+  }
 }
 
 /** Maps 'millrace' and its subpaths to src/, so that tests need no build. */

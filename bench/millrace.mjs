@@ -178,7 +178,12 @@ async function eachBatch(total, work) {
 
 function claimRequest(count) {
   const room = { shared: count, own: [0, 0, 0, 0] }
-  return { token: newToken(), lease: 30_000, room, picks: planPicks(room, lanes, ['default'], { turn: 0, claim: 0 }) }
+  return {
+    token: newToken(),
+    lease: 30_000,
+    room,
+    picks: planPicks(room, lanes, ['default'], { turn: 0, claim: 0 }),
+  }
 }
 
 function settle(store, claimed, retain) {

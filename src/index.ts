@@ -1,6 +1,20 @@
-export { DeadLetters, type DeadFilter, type DeadGroup, type RetryAllOptions, type RetryAllReport, type RetryOptions } from './client/dead.js'
+export {
+  type DeadFilter,
+  type DeadGroup,
+  DeadLetters,
+  type RetryAllOptions,
+  type RetryAllReport,
+  type RetryOptions,
+} from './client/dead.js'
 export type { TransactionOption } from './client/enqueue.js'
-export { type CancelResult, JobHandle, type JobList, type JobSnapshot, type PageOptions, type WaitOptions } from './client/inspect.js'
+export {
+  type CancelResult,
+  JobHandle,
+  type JobList,
+  type JobSnapshot,
+  type PageOptions,
+  type WaitOptions,
+} from './client/inspect.js'
 export { type QueueDepth, QueueHandle } from './client/queue.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
@@ -9,8 +23,8 @@ export { type Codec, jsonCodec } from './core/codec.js'
 export {
   type AnyJob,
   cancel,
-  defineJob,
   Directive,
+  defineJob,
   type EnqueueFromHandler,
   type EnqueueOptions,
   type JobContext,
@@ -19,11 +33,57 @@ export {
   snooze,
 } from './core/definition.js'
 export type { Duration } from './core/duration.js'
-export { type ErrorCode, isMillraceError, MillraceError, NonRetryableError, RetryAfter } from './core/errors.js'
+export {
+  type ErrorCode,
+  isMillraceError,
+  MillraceError,
+  NonRetryableError,
+  RetryAfter,
+} from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
-export type { AttemptRecord, Failure, JobState, LogLevel, LogLine } from './core/job.js'
-export type { Priority } from './core/lanes.js'
-export { type JobPolicy, type LaneOptions, type RetainOptions } from './core/options.js'
-export type { Store } from './core/store.js'
+export type {
+  AttemptRecord,
+  ClaimedJob,
+  Failure,
+  JobRecord,
+  JobState,
+  JobTrail,
+  LogLevel,
+  LogLine,
+  NewJob,
+} from './core/job.js'
+export type { Pick, Priority, Room } from './core/lanes.js'
+export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
+export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
+export type {
+  Capabilities,
+  Cause,
+  ClaimRequest,
+  Command,
+  Counts,
+  ExchangeRequest,
+  ExchangeResult,
+  ExtendRequest,
+  ExtendResult,
+  Held,
+  InsertResult,
+  JobFilter,
+  JobPage,
+  JobQuery,
+  KindCounts,
+  OperateReport,
+  OrphanedJob,
+  QueueSettings,
+  Report,
+  RetryChange,
+  Selector,
+  Settlement,
+  SettleResult,
+  Signal,
+  Store,
+  SweepReport,
+  SweepRequest,
+} from './core/store.js'
 export { type JobsFilter, Millrace, type MillraceOptions } from './millrace.js'
-export { Worker, type WorkerOptions } from './worker/worker.js'
+export type { WorkerOptions } from './worker/options.js'
+export { Worker } from './worker/worker.js'

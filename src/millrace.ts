@@ -16,7 +16,8 @@ import { integer, invalid, jobId, noUnknown } from './core/options.js'
 import type { Store } from './core/store.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
-import { Worker, type WorkerOptions } from './worker/worker.js'
+import type { WorkerOptions } from './worker/options.js'
+import { Worker } from './worker/worker.js'
 
 export interface MillraceOptions {
   /** `'memory:'`, `'sqlite:path/to/file.db'`, or a store object. */
@@ -159,7 +160,8 @@ class MillraceRuntime implements Runtime {
   }
 
   get store(): Store {
-    if (this.#store === undefined) throw new MillraceError('CLOSED', 'the store is not open; await mill.open() first')
+    if (this.#store === undefined)
+      throw new MillraceError('CLOSED', 'the store is not open; await mill.open() first')
     return this.#store
   }
 

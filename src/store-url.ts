@@ -6,7 +6,8 @@ import type { Store } from './core/store.js'
 /** Engines by the scheme of their URL; each is loaded when it is used, so that its driver stays optional. */
 const engines: Record<string, (rest: string, clock: Clock) => Promise<Store>> = {
   memory: async (_rest, clock) => new (await import('./stores/memory/index.js')).MemoryStore({ clock }),
-  sqlite: async (rest, clock) => new (await import('./stores/sqlite/index.js')).SqliteStore({ file: rest, clock }),
+  sqlite: async (rest, clock) =>
+    new (await import('./stores/sqlite/index.js')).SqliteStore({ file: rest, clock }),
 }
 
 /** Complains at once, before anything is opened. */
@@ -27,7 +28,11 @@ function split(url: string): { engine: (typeof engines)[string]; rest: string } 
   const [, scheme = '', rest = ''] = /^([a-z]+):(?:\/\/(?=\/))?(.*)$/s.exec(url) ?? []
   const engine = engines[scheme]
   if (engine === undefined) {
-    throw new MillraceError('INVALID_OPTION', `store has no engine for '${scheme || 'no scheme'}'; expected 'memory:', 'sqlite:file.db' or a store object`, { field: 'store' })
+    throw new MillraceError(
+      'INVALID_OPTION',
+      `store has no engine for '${scheme || 'no scheme'}'; expected 'memory:', 'sqlite:file.db' or a store object`,
+      { field: 'store' },
+    )
   }
   if (scheme === 'sqlite' && rest === '') throw invalid('store', url, "a path, as in 'sqlite:jobs.db'")
   return { engine, rest }

@@ -32,7 +32,11 @@ export interface DeadGroup {
   readonly sample: string
 }
 
-export interface RetryOptions extends Pick<EnqueueOptions, 'queue' | 'priority' | 'maxAttempts' | 'backoff' | 'timeout' | 'retain' | 'delay'> {
+export interface RetryOptions
+  extends Pick<
+    EnqueueOptions,
+    'queue' | 'priority' | 'maxAttempts' | 'backoff' | 'timeout' | 'retain' | 'delay'
+  > {
   /** Replaces the input; checked by the job's schema when this process knows the job. */
   readonly input?: unknown
 }
@@ -85,14 +89,26 @@ export class DeadLetters {
 
   /** Gives one dead (or cancelled, or completed) job a new life, with changes where given. */
   async retry(id: string, options: RetryOptions = {}): Promise<JobHandle> {
-    noUnknown(options, ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay'], 'retry')
+    noUnknown(
+      options,
+      ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay'],
+      'retry',
+    )
     const job = await this.#inspector.find(id)
     const change = await this.#change(job.name, options)
     const delay = options.delay === undefined ? 0 : milliseconds(options.delay, 'delay')
-    const report = await this.#runtime.store.operate({ ids: [id] }, { do: 'retry', delay, spacing: 0, change })
-    if (report.missing.length > 0) throw new MillraceError('JOB_NOT_FOUND', `job ${id} does not exist any more`, { value: id })
+    const report = await this.#runtime.store.operate(
+      { ids: [id] },
+      { do: 'retry', delay, spacing: 0, change },
+    )
+    if (report.missing.length > 0)
+      throw new MillraceError('JOB_NOT_FOUND', `job ${id} does not exist any more`, { value: id })
     if (report.refused.length > 0) {
-      throw new MillraceError('JOB_NOT_FINISHED', `job ${id} is ${job.state}; only a finished job can be retried`, { value: job.state })
+      throw new MillraceError(
+        'JOB_NOT_FINISHED',
+        `job ${id} is ${job.state}; only a finished job can be retried`,
+        { value: job.state },
+      )
     }
     return this.#inspector.handle(id)
   }
@@ -107,7 +123,8 @@ export class DeadLetters {
     await this.#runtime.ready()
     const canaries = canary === 0 ? [] : await this.#retrySome(compile(filter), canary)
     options.onProgress?.(canaries.length)
-    if (!(await this.#allComplete(canaries, options))) return { retried: canaries.length, canaries, stopped: true }
+    if (!(await this.#allComplete(canaries, options)))
+      return { retried: canaries.length, canaries, stopped: true }
     const spacing = options.rate === undefined ? 0 : 1000 / options.rate
     let retried = canaries.length
     let cursor: string | undefined
@@ -116,7 +133,10 @@ export class DeadLetters {
       options.signal?.throwIfAborted()
       const delay = spacing * (retried - canaries.length)
       const command: Command = { do: 'retry', delay, spacing, change: {} }
-      const report: OperateReport = await this.#runtime.store.operate({ filter: compile(filter), limit: bounds.batch, cursor }, command)
+      const report: OperateReport = await this.#runtime.store.operate(
+        { filter: compile(filter), limit: bounds.batch, cursor },
+        command,
+      )
       retried += report.affected.length
       cursor = report.cursor
       options.onProgress?.(retried)
@@ -159,7 +179,9 @@ export class DeadLetters {
       ...('input' in options && { input: await this.#input(job, options.input) }),
       ...(options.queue !== undefined && { queue: name(options.queue, 'queue') }),
       ...(options.priority !== undefined && { lane: lane(options.priority) }),
-      ...(options.maxAttempts !== undefined && { maxAttempts: integer(options.maxAttempts, 'maxAttempts', 1, bounds.attempts) }),
+      ...(options.maxAttempts !== undefined && {
+        maxAttempts: integer(options.maxAttempts, 'maxAttempts', 1, bounds.attempts),
+      }),
       ...(own !== undefined && { overrides: own }),
     }
   }

@@ -39,7 +39,9 @@ export class Enqueuer {
     input: I,
     options?: EnqueueOptions & TransactionOption,
   ): Promise<JobHandle<R>> {
-    return options?.tx === undefined ? this.#enqueue(job, input, options) : this.#enqueueIn(options.tx, job, input, options)
+    return options?.tx === undefined
+      ? this.#enqueue(job, input, options)
+      : this.#enqueueIn(options.tx, job, input, options)
   }
 
   async enqueueMany<I, O, R>(
@@ -61,12 +63,17 @@ export class Enqueuer {
       await nextTurn()
       const batch = texts.slice(i, i + bounds.batch).map((text) => newJob(this.#runtime, job, text, options))
       const results = await this.#runtime.store.insert(batch)
-      for (let k = 0; k < batch.length; k++) handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
+      for (let k = 0; k < batch.length; k++)
+        handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
     }
     return handles
   }
 
-  async #enqueue<I, O, R>(job: JobDefinition<I, O, R>, input: I, options?: EnqueueOptions): Promise<JobHandle<R>> {
+  async #enqueue<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    input: I,
+    options?: EnqueueOptions,
+  ): Promise<JobHandle<R>> {
     // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
     const checked = parseInput(job, input)
     if (checked instanceof Promise) await checked
@@ -75,12 +82,23 @@ export class Enqueuer {
     return this.#handle(job, added, await this.#insert(added))
   }
 
-  #enqueueIn<I, O, R>(tx: unknown, job: JobDefinition<I, O, R>, input: I, options: EnqueueOptions): Promise<JobHandle<R>> {
+  #enqueueIn<I, O, R>(
+    tx: unknown,
+    job: JobDefinition<I, O, R>,
+    input: I,
+    options: EnqueueOptions,
+  ): Promise<JobHandle<R>> {
     if (!this.#runtime.isReady()) {
-      throw new MillraceError('STORE_REFUSED', 'the store is not open yet: await mill.open() before enqueueing in a transaction')
+      throw new MillraceError(
+        'STORE_REFUSED',
+        'the store is not open yet: await mill.open() before enqueueing in a transaction',
+      )
     }
     if (parseInput(job, input) instanceof Promise) {
-      throw new MillraceError('INVALID_INPUT', `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`)
+      throw new MillraceError(
+        'INVALID_INPUT',
+        `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`,
+      )
     }
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
     const inserted = this.#runtime.store.insert([added], tx)
@@ -97,22 +115,40 @@ export class Enqueuer {
   #flush(): void {
     const waiting = this.#waiting
     this.#waiting = []
-    for (let i = 0; i < waiting.length; i += bounds.batch) this.#insertBatch(waiting.slice(i, i + bounds.batch))
+    for (let i = 0; i < waiting.length; i += bounds.batch)
+      this.#insertBatch(waiting.slice(i, i + bounds.batch))
   }
 
   #insertBatch(batch: readonly Waiting[]): void {
     this.#runtime.store.insert(batch.map((entry) => entry.job)).then(
-      (results) => batch.forEach((entry, i) => entry.resolve(results[i] as InsertResult)),
-      (error: unknown) => batch.forEach((entry) => entry.reject(error)),
+      (results) => {
+        for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as InsertResult)
+      },
+      (error: unknown) => {
+        for (const entry of batch) entry.reject(error)
+      },
     )
   }
 
   #handle<R>(job: AnyJob, added: NewJob, result: InsertResult): JobHandle<R> {
     const duplicate = result.status === 'duplicate'
     const { events } = this.#runtime
-    if (events.wants('enqueued')) events.emit('enqueued', { id: added.id, name: job.name, queue: added.queue, duplicate })
+    if (events.wants('enqueued'))
+      events.emit('enqueued', { id: added.id, name: job.name, queue: added.queue, duplicate })
     return this.#inspector.handle<R>(added.id, duplicate)
   }
 }
 
-const manyOptions = ['queue', 'priority', 'delay', 'runAt', 'maxAttempts', 'maxCrashes', 'backoff', 'timeout', 'retain', 'tags', 'metadata']
+const manyOptions = [
+  'queue',
+  'priority',
+  'delay',
+  'runAt',
+  'maxAttempts',
+  'maxCrashes',
+  'backoff',
+  'timeout',
+  'retain',
+  'tags',
+  'metadata',
+]

@@ -1,9 +1,16 @@
+import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { type AttemptRecord, type Failure, isFinal, type JobRecord, type JobState, type LogLine } from '../core/job.js'
+import {
+  type AttemptRecord,
+  type Failure,
+  isFinal,
+  type JobRecord,
+  type JobState,
+  type LogLine,
+} from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
-import { bounds } from '../core/bounds.js'
 import { compileRetain, integer } from '../core/options.js'
 import type { JobFilter } from '../core/store.js'
 import { clean } from '../core/text.js'
@@ -160,15 +167,25 @@ export class Inspector {
     const record = await this.#until(id, (job) => isFinal(job.state), options)
     if (record.state === 'completed') return this.#decodeResult<R>(record)
     if (record.state === 'cancelled') {
-      throw new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`)
+      throw new MillraceError(
+        'JOB_CANCELLED',
+        `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`,
+      )
     }
     const { failure } = record
-    throw new MillraceError('JOB_DEAD', `job ${id} (${record.name}) died at attempt ${record.attempt}: ${failure?.message ?? 'unknown cause'}`, {
-      cause: failure,
-    })
+    throw new MillraceError(
+      'JOB_DEAD',
+      `job ${id} (${record.name}) died at attempt ${record.attempt}: ${failure?.message ?? 'unknown cause'}`,
+      {
+        cause: failure,
+      },
+    )
   }
 
-  async *watch<R>(id: string, signal: AbortSignal | undefined): AsyncGenerator<JobSnapshot<R>, void, undefined> {
+  async *watch<R>(
+    id: string,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<JobSnapshot<R>, void, undefined> {
     let seen = ''
     for (;;) {
       const options = signal === undefined ? {} : { signal }
@@ -276,12 +293,18 @@ function date(time: number | undefined): Date | undefined {
 }
 
 function notFound(id: string): MillraceError {
-  return new MillraceError('JOB_NOT_FOUND', `job ${id} does not exist; it may have ended and its retention may be over`, {
-    field: 'id',
-    value: id,
-  })
+  return new MillraceError(
+    'JOB_NOT_FOUND',
+    `job ${id} does not exist; it may have ended and its retention may be over`,
+    {
+      field: 'id',
+      value: id,
+    },
+  )
 }
 
 function waitTimeout(id: string, timeout: number): MillraceError {
-  return new MillraceError('WAIT_TIMEOUT', `job ${id} did not end within ${timeout} ms; it goes on`, { limit: timeout })
+  return new MillraceError('WAIT_TIMEOUT', `job ${id} did not end within ${timeout} ms; it goes on`, {
+    limit: timeout,
+  })
 }

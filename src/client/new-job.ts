@@ -25,7 +25,12 @@ export function encodeInput(runtime: Runtime, input: unknown): string {
 }
 
 /** What a store needs to know of a job. */
-export function newJob(runtime: Runtime, job: AnyJob, input: string, options: EnqueueOptions | undefined): NewJob {
+export function newJob(
+  runtime: Runtime,
+  job: AnyJob,
+  input: string,
+  options: EnqueueOptions | undefined,
+): NewJob {
   const { policy } = job
   if (options === undefined) {
     return {
@@ -60,7 +65,9 @@ export function newJob(runtime: Runtime, job: AnyJob, input: string, options: En
     overrides: overrides(options),
     tags: options.tags === undefined ? undefined : tags(options.tags),
     metadata:
-      options.metadata === undefined ? undefined : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+      options.metadata === undefined
+        ? undefined
+        : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
   }
 }
 

@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { type JobState, jobStates } from '../core/job.js'
+import type { JobState, jobStates } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
 import { name } from '../core/options.js'
 import type { Runtime } from './runtime.js'
@@ -72,7 +72,11 @@ export class QueueHandle {
       const left = depth.pending + depth.running + (options.later ? depth.later + depth.blocked : 0)
       if (left === 0) return
       if (clock.monotonic() >= deadline) {
-        throw new MillraceError('WAIT_TIMEOUT', `queue '${this.name}' still has ${left} jobs after ${timeout} ms`, { limit: timeout })
+        throw new MillraceError(
+          'WAIT_TIMEOUT',
+          `queue '${this.name}' still has ${left} jobs after ${timeout} ms`,
+          { limit: timeout },
+        )
       }
       await new Promise<void>((resolve) => {
         const wake = () => {
@@ -110,4 +114,9 @@ export class QueueHandle {
   }
 }
 
-const waitingStates = ['pending', 'scheduled', 'retrying', 'blocked'] as const satisfies readonly (typeof jobStates)[number][]
+const waitingStates = [
+  'pending',
+  'scheduled',
+  'retrying',
+  'blocked',
+] as const satisfies readonly (typeof jobStates)[number][]

@@ -41,13 +41,28 @@ export async function readStats(runtime: Runtime): Promise<Stats> {
 }
 
 function figures(kinds: readonly KindCounts[]): Figures {
-  return { states: sumStates(kinds), totals: sum(totalNames, kinds.map((kind) => kind.totals)) }
+  return {
+    states: sumStates(kinds),
+    totals: sum(
+      totalNames,
+      kinds.map((kind) => kind.totals),
+    ),
+  }
 }
 
 export function sumStates(kinds: readonly KindCounts[]): StateCounts {
-  return sum(jobStates, kinds.map((kind) => kind.states))
+  return sum(
+    jobStates,
+    kinds.map((kind) => kind.states),
+  )
 }
 
-function sum<K extends string>(keys: readonly K[], rows: readonly Readonly<Record<K, number>>[]): Record<K, number> {
-  return Object.fromEntries(keys.map((key) => [key, rows.reduce((n, row) => n + row[key], 0)])) as Record<K, number>
+function sum<K extends string>(
+  keys: readonly K[],
+  rows: readonly Readonly<Record<K, number>>[],
+): Record<K, number> {
+  return Object.fromEntries(keys.map((key) => [key, rows.reduce((n, row) => n + row[key], 0)])) as Record<
+    K,
+    number
+  >
 }

@@ -50,7 +50,11 @@ export function backoffDelay(backoff: CompiledBackoff, state: BackoffState, rand
   return Math.round(Math.min(own ? capped : withJitter(capped, backoff.jitter, random), backoff.maxDelay))
 }
 
-function baseDelay(backoff: CompiledBackoff, { attempt, previous, error }: BackoffState, random: () => number): number {
+function baseDelay(
+  backoff: CompiledBackoff,
+  { attempt, previous, error }: BackoffState,
+  random: () => number,
+): number {
   const { initialDelay, factor } = backoff
   switch (backoff.type) {
     case 'fixed':

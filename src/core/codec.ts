@@ -51,7 +51,11 @@ function inspect(value: unknown, what: string): boolean {
 function inspectObject(value: object, what: string, path: (string | number)[], parents: object[]): boolean {
   if (parents.includes(value)) throw refuse(what, path, 'it contains itself')
   if (parents.length >= bounds.payloadDepth) {
-    throw tooLarge(`${what} at ${show(path)}`, `deeper than ${bounds.payloadDepth} levels`, `${bounds.payloadDepth} levels`)
+    throw tooLarge(
+      `${what} at ${show(path)}`,
+      `deeper than ${bounds.payloadDepth} levels`,
+      `${bounds.payloadDepth} levels`,
+    )
   }
   parents.push(value)
   let plain = true
@@ -133,7 +137,9 @@ function isRecord(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype === Object.prototype || prototype === null) return true
   // A plain object of another realm (a vm context, a test runner) has that realm's Object.prototype.
-  return Object.prototype.toString.call(value) === '[object Object]' && Object.getPrototypeOf(prototype) === null
+  return (
+    Object.prototype.toString.call(value) === '[object Object]' && Object.getPrototypeOf(prototype) === null
+  )
 }
 
 type Tagged = { [tagKey]: [type: string, data?: unknown] }
@@ -149,12 +155,19 @@ function tag(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return Array.from(value, tag)
   if (value instanceof Date) return tagged('date', value.toISOString())
-  if (value instanceof Map) return tagged('map', Array.from(value, ([key, item]) => [tag(key), tag(item)]))
+  if (value instanceof Map)
+    return tagged(
+      'map',
+      Array.from(value, ([key, item]) => [tag(key), tag(item)]),
+    )
   if (value instanceof Set) return tagged('set', Array.from(value, tag))
   if (value instanceof Uint8Array) return tagged('bytes', toHex(value))
   const entries = Object.entries(value).filter(([, item]) => item !== undefined)
   if (entries.some(([key]) => key === tagKey)) {
-    return tagged('object', entries.map(([key, item]) => [key, tag(item)]))
+    return tagged(
+      'object',
+      entries.map(([key, item]) => [key, tag(item)]),
+    )
   }
   return record(entries, tag)
 }
@@ -205,7 +218,9 @@ function toHex(bytes: Uint8Array): string {
 }
 
 function fromHex(text: string): Uint8Array {
-  return Uint8Array.from({ length: text.length / 2 }, (_, i) => Number.parseInt(text.slice(i * 2, i * 2 + 2), 16))
+  return Uint8Array.from({ length: text.length / 2 }, (_, i) =>
+    Number.parseInt(text.slice(i * 2, i * 2 + 2), 16),
+  )
 }
 
 function show(path: readonly (string | number)[]): string {
@@ -222,7 +237,9 @@ function notSerialisable(value: unknown, what: string, path: readonly (string | 
 
 function refuse(what: string, path: readonly (string | number)[], why: string): MillraceError {
   const field = show(path)
-  return new MillraceError('PAYLOAD_NOT_SERIALISABLE', `${what} cannot be stored: at ${field} ${why}`, { field })
+  return new MillraceError('PAYLOAD_NOT_SERIALISABLE', `${what} cannot be stored: at ${field} ${why}`, {
+    field,
+  })
 }
 
 function tooLarge(what: string, actual: string, limit: string): MillraceError {

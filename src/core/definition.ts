@@ -96,7 +96,9 @@ export function defineJob<Schema extends StandardSchemaV1, Result>(
 export function defineJob<Input = unknown, Result = unknown>(
   options: JobOptions<undefined, Input, Result> & { readonly input?: undefined },
 ): JobDefinition<Input, Input, Result>
-export function defineJob(options: JobOptions<StandardSchemaV1 | undefined, unknown, unknown>): JobDefinition {
+export function defineJob(
+  options: JobOptions<StandardSchemaV1 | undefined, unknown, unknown>,
+): JobDefinition {
   noUnknown(options, definitionOptions, 'defineJob')
   if (typeof options.run !== 'function') throw invalid('run', options.run, 'a function')
   if (options.input !== undefined && typeof options.input['~standard']?.validate !== 'function') {

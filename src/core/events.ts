@@ -77,7 +77,8 @@ export class Emitter {
       try {
         ;(listener as Listener<E>)(event)
       } catch (error) {
-        const report = name === 'error' ? this.#unheard : (e: MillraceEvents['error']) => this.emit('error', e)
+        const report =
+          name === 'error' ? this.#unheard : (e: MillraceEvents['error']) => this.emit('error', e)
         report({ error, during: `listener of '${name}'` })
       }
     }

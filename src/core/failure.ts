@@ -11,7 +11,8 @@ export function describeFailure(job: string, thrown: unknown): Failure {
   return {
     name,
     message,
-    stack: stack === undefined ? undefined : clean(withCauses(stack, thrown), bounds.failureText - message.length),
+    stack:
+      stack === undefined ? undefined : clean(withCauses(stack, thrown), bounds.failureText - message.length),
     code: code === undefined ? undefined : clean(code, bounds.nameLength),
     cause: fingerprint(job, name, message, stack),
   }
@@ -30,7 +31,7 @@ function cut(stack: string | undefined): string | undefined {
  * The same bug gives the same fingerprint: ids, numbers, quoted values and addresses are taken out of the
  * message, and the first frame of the stack joins without its line number.
  */
-export function fingerprint(job: string, name: string, message: string, stack?: string): string {
+function fingerprint(job: string, name: string, message: string, stack?: string): string {
   const normal = message
     .slice(0, 500)
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, '#')
@@ -75,7 +76,9 @@ function withCauses(stack: string, thrown: unknown): string {
 
 function property(thrown: unknown, key: string): unknown {
   try {
-    return typeof thrown === 'object' && thrown !== null ? (thrown as Record<string, unknown>)[key] : undefined
+    return typeof thrown === 'object' && thrown !== null
+      ? (thrown as Record<string, unknown>)[key]
+      : undefined
   } catch {
     return undefined
   }

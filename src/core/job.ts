@@ -17,10 +17,8 @@ export const jobStates = [
 
 export type JobState = (typeof jobStates)[number]
 
-/** Waiting or running: the job still has work ahead of it. */
-export const liveStates = ['scheduled', 'pending', 'running', 'retrying', 'blocked'] as const
 /** The job will not run again by itself. */
-export const finalStates = ['completed', 'dead', 'cancelled'] as const
+const finalStates = ['completed', 'dead', 'cancelled'] as const
 export type FinalState = (typeof finalStates)[number]
 
 export function isFinal(state: JobState): state is FinalState {
@@ -78,7 +76,7 @@ export interface Failure {
   readonly message: string
   readonly stack: string | undefined
   readonly code: string | undefined
-  /** Groups failures with the same cause; see `fingerprint`. */
+  /** Groups failures with the same cause; see failure.ts. */
   readonly cause: string
 }
 

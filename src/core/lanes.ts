@@ -59,14 +59,21 @@ export interface Progress {
 }
 
 /** The picks of one claim, most urgent lane first; queues take turns to be the first of their lane. */
-export function planPicks(room: Room, policy: LanePolicy, queues: readonly string[], { turn, claim }: Progress): Pick[] {
+export function planPicks(
+  room: Room,
+  policy: LanePolicy,
+  queues: readonly string[],
+  { turn, claim }: Progress,
+): Pick[] {
   const total = room.own.reduce((sum, slots) => sum + slots, room.shared)
   const shares = policy.strict ? policy.turns.map(() => total) : lanesOfTurns(policy.turns, turn, total)
   const picks: Pick[] = []
   for (let lane = 0; lane < laneCount; lane++) {
     for (let i = 0; i < queues.length; i++) {
       const share = shares[lane] ?? 0
-      const take = policy.strict ? total : Math.floor(share / queues.length) + (i < share % queues.length ? 1 : 0)
+      const take = policy.strict
+        ? total
+        : Math.floor(share / queues.length) + (i < share % queues.length ? 1 : 0)
       picks.push({ queue: queues[(i + claim) % queues.length] as string, lane, take })
     }
   }

@@ -20,16 +20,36 @@ export const transitions: readonly Transition[] = [
   { from: 'scheduled', on: 'due', to: 'pending', when: "its time has come by the store's clock" },
   { from: 'retrying', on: 'due', to: 'pending', when: 'the backoff is over' },
   { from: 'blocked', on: 'unblock', to: 'pending', when: 'children ended, or an event or a timer arrived' },
-  { from: 'pending', on: 'claim', to: 'running', when: 'a worker takes the lease; the attempt counts from here' },
+  {
+    from: 'pending',
+    on: 'claim',
+    to: 'running',
+    when: 'a worker takes the lease; the attempt counts from here',
+  },
   { from: 'running', on: 'complete', to: 'completed', when: 'the handler returned' },
-  { from: 'running', on: 'fail', to: 'retrying', when: 'the handler failed, attempts are left and the error is retryable' },
+  {
+    from: 'running',
+    on: 'fail',
+    to: 'retrying',
+    when: 'the handler failed, attempts are left and the error is retryable',
+  },
   { from: 'running', on: 'fail', to: 'dead', when: 'attempts are exhausted or the error is not retryable' },
   { from: 'running', on: 'crash', to: 'pending', when: "the worker's lease ran out and crashes are left" },
   { from: 'running', on: 'crash', to: 'dead', when: 'the crash cap is reached' },
   { from: 'running', on: 'release', to: 'pending', when: 'the worker shuts down; no attempt is spent' },
-  { from: 'running', on: 'snooze', to: 'scheduled', when: 'the handler asked for later; no attempt is spent' },
+  {
+    from: 'running',
+    on: 'snooze',
+    to: 'scheduled',
+    when: 'the handler asked for later; no attempt is spent',
+  },
   { from: 'running', on: 'wait', to: 'blocked', when: 'the handler waits for children, an event or a timer' },
-  { from: 'running', on: 'cancel', to: 'cancelled', when: 'the handler stopped after a cancel, or asked for one' },
+  {
+    from: 'running',
+    on: 'cancel',
+    to: 'cancelled',
+    when: 'the handler stopped after a cancel, or asked for one',
+  },
   { from: 'scheduled', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
   { from: 'pending', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
   { from: 'retrying', on: 'cancel', to: 'cancelled', when: 'cancelled between attempts' },
@@ -133,7 +153,12 @@ export interface Orphan {
  */
 export function crashed(orphan: Orphan, failure: Failure, retention: Retention): Outcome {
   if (orphan.cancelReason !== undefined) {
-    return outcome('cancelled', { spent: true, crashed: true, reason: orphan.cancelReason, retain: retention.completed })
+    return outcome('cancelled', {
+      spent: true,
+      crashed: true,
+      reason: orphan.cancelReason,
+      retain: retention.completed,
+    })
   }
   if (orphan.crashes + 1 >= orphan.maxCrashes) {
     return outcome('dead', { spent: true, crashed: true, failure, retain: retention.dead })
@@ -151,7 +176,16 @@ export function leavesNothing(outcome: Outcome): boolean {
   return outcome.retain === 0 && isFinal(outcome.to)
 }
 
-export const totalNames = ['enqueued', 'completed', 'failed', 'retried', 'dead', 'cancelled', 'crashed', 'pruned'] as const
+export const totalNames = [
+  'enqueued',
+  'completed',
+  'failed',
+  'retried',
+  'dead',
+  'cancelled',
+  'crashed',
+  'pruned',
+] as const
 export type TotalName = (typeof totalNames)[number]
 
 /** The totals that an applied outcome adds to. */

@@ -6,7 +6,7 @@ import type { BackoffOptions, CompiledBackoff, CustomBackoff, Jitter } from './b
 import { bounds } from './bounds.js'
 import { type Duration, milliseconds } from './duration.js'
 import { MillraceError, show } from './errors.js'
-import { laneNames, type LanePolicy, type Priority, spreadTurns } from './lanes.js'
+import { type LanePolicy, laneNames, type Priority, spreadTurns } from './lanes.js'
 import type { Retention } from './lifecycle.js'
 
 export const defaults = {
@@ -75,11 +75,13 @@ export function compilePolicy(raw: JobPolicy & { backoff?: BackoffOptions | Cust
 }
 
 export function compileBackoff(raw: BackoffOptions | CustomBackoff): CompiledBackoff {
-  if (typeof raw !== 'object' || raw === null) throw invalid('backoff', raw, 'an object such as { type: "exponential" }')
+  if (typeof raw !== 'object' || raw === null)
+    throw invalid('backoff', raw, 'an object such as { type: "exponential" }')
   const maxDelay = milliseconds(raw.maxDelay ?? defaults.backoff.maxDelay, 'backoff.maxDelay')
   if (raw.type === 'custom') {
     const delay = raw.delay
-    if (typeof delay !== 'function') throw invalid('backoff.delay', delay, 'a function (attempt, error) => delay')
+    if (typeof delay !== 'function')
+      throw invalid('backoff.delay', delay, 'a function (attempt, error) => delay')
     const custom = (attempt: number, error: unknown) => milliseconds(delay(attempt, error), 'backoff.delay()')
     return { type: 'custom', initialDelay: 0, maxDelay, factor: 1, jitter: 'none', custom }
   }
@@ -128,7 +130,11 @@ export function compileLanes(raw: LaneOptions, concurrency: number): LanePolicy 
   const held = reserved.reduce((sum, slots) => sum + slots, 0)
   const open = laneNames.some((_, lane) => reserved[lane] === 0)
   if (held > concurrency || (held === concurrency && open)) {
-    throw invalid('lanes.reserved', held, `fewer slots in all than concurrency ${concurrency}, so that each lane can run`)
+    throw invalid(
+      'lanes.reserved',
+      held,
+      `fewer slots in all than concurrency ${concurrency}, so that each lane can run`,
+    )
   }
   return { strict: raw.strict ?? false, turns: spreadTurns(weights), reserved }
 }
@@ -143,14 +149,24 @@ const idPattern = /^[A-Za-z0-9_.:@#=+/-]+$/
 /** Job, queue and worker names end up in keys, URLs and labels, so an allow-list decides. */
 export function name(value: string, field: string): string {
   if (typeof value !== 'string' || value.length > bounds.nameLength || !namePattern.test(value)) {
-    throw invalid(field, value, `1 to ${bounds.nameLength} letters, digits, '_', '-', '/' or single '.', starting with a letter, digit or '_'`, bounds.nameLength)
+    throw invalid(
+      field,
+      value,
+      `1 to ${bounds.nameLength} letters, digits, '_', '-', '/' or single '.', starting with a letter, digit or '_'`,
+      bounds.nameLength,
+    )
   }
   return value
 }
 
 export function jobId(value: string, field = 'id'): string {
   if (typeof value !== 'string' || value.length > bounds.idLength || !idPattern.test(value)) {
-    throw invalid(field, value, `1 to ${bounds.idLength} letters, digits or any of _ . : @ # = + / -`, bounds.idLength)
+    throw invalid(
+      field,
+      value,
+      `1 to ${bounds.idLength} letters, digits or any of _ . : @ # = + / -`,
+      bounds.idLength,
+    )
   }
   return value
 }
@@ -160,8 +176,18 @@ export function tags(value: readonly string[]): readonly string[] | undefined {
     throw invalid('tags', value, `an array of at most ${bounds.tags} strings`, bounds.tags)
   }
   value.forEach((tag, i) => {
-    if (typeof tag !== 'string' || tag.length === 0 || tag.length > bounds.tagLength || !idPattern.test(tag)) {
-      throw invalid(`tags[${i}]`, tag, `1 to ${bounds.tagLength} letters, digits or any of _ . : @ # = + / -`, bounds.tagLength)
+    if (
+      typeof tag !== 'string' ||
+      tag.length === 0 ||
+      tag.length > bounds.tagLength ||
+      !idPattern.test(tag)
+    ) {
+      throw invalid(
+        `tags[${i}]`,
+        tag,
+        `1 to ${bounds.tagLength} letters, digits or any of _ . : @ # = + / -`,
+        bounds.tagLength,
+      )
     }
   })
   return value.length === 0 ? undefined : [...new Set(value)]
@@ -211,5 +237,9 @@ function distanceIsSmall(a: string, b: string): boolean {
 }
 
 export function invalid(field: string, value: unknown, expected: string, limit?: unknown): MillraceError {
-  return new MillraceError('INVALID_OPTION', `${field} is ${show(value)}; expected ${expected}`, { field, value, limit })
+  return new MillraceError('INVALID_OPTION', `${field} is ${show(value)}; expected ${expected}`, {
+    field,
+    value,
+    limit,
+  })
 }

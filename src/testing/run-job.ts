@@ -1,7 +1,7 @@
 import type { Runtime } from '../client/runtime.js'
+import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, JobDefinition } from '../core/definition.js'
-import { bounds } from '../core/bounds.js'
 import { Emitter } from '../core/events.js'
 import type { ClaimedJob, Failure, JobState, LogLevel } from '../core/job.js'
 import type { Outcome } from '../core/lifecycle.js'
@@ -58,7 +58,13 @@ export async function runJob<I, O, R>(
       throw new Error('runJob has no store')
     },
   }
-  const run = new Run(claim(job, input, options), job, runtime, { id: 'test', reported() {} }, clock.monotonic())
+  const run = new Run(
+    claim(job, input, options),
+    job,
+    runtime,
+    { id: 'test', reported() {} },
+    clock.monotonic(),
+  )
   const stop = () => run.stop(options.signal?.reason)
   if (options.signal?.aborted) stop()
   options.signal?.addEventListener('abort', stop, { once: true })
@@ -73,7 +79,11 @@ export async function runJob<I, O, R>(
     delay: outcome.delay,
     progress,
     logs,
-    enqueued: (run.inserts ?? []).map(({ id, name, input: text }) => ({ id, name, input: jsonCodec.decode(text) })),
+    enqueued: (run.inserts ?? []).map(({ id, name, input: text }) => ({
+      id,
+      name,
+      input: jsonCodec.decode(text),
+    })),
   }
 }
 
@@ -97,6 +107,9 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
     retryDelay: 0,
     overrides: undefined,
     tags: options.tags,
-    metadata: options.metadata === undefined ? undefined : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+    metadata:
+      options.metadata === undefined
+        ? undefined
+        : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
   }
 }

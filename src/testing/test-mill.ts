@@ -1,15 +1,16 @@
 import { AssertionError } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
 import type { TransactionOption } from '../client/enqueue.js'
-import { type JobHandle, type JobSnapshot } from '../client/inspect.js'
+import type { JobHandle, JobSnapshot } from '../client/inspect.js'
+import { bounds } from '../core/bounds.js'
 import type { EnqueueOptions, JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
-import { bounds } from '../core/bounds.js'
 import { jobStates } from '../core/job.js'
 import type { Store } from '../core/store.js'
 import { Millrace, type MillraceOptions } from '../millrace.js'
 import { MemoryStore } from '../stores/memory/index.js'
-import type { Worker, WorkerOptions } from '../worker/worker.js'
+import type { WorkerOptions } from '../worker/options.js'
+import type { Worker } from '../worker/worker.js'
 import { VirtualClock } from './virtual-clock.js'
 
 export interface TestMillOptions extends Pick<MillraceOptions, 'jobs' | 'codec' | 'random'> {
@@ -124,7 +125,11 @@ export class TestMill extends Millrace {
   }
 
   /** Fails unless such a job was enqueued: exactly `times` of them when given, else at least one. */
-  async assertEnqueued<I, O, R>(job: JobDefinition<I, O, R>, match?: Partial<I>, times?: number): Promise<Enqueued<I>[]> {
+  async assertEnqueued<I, O, R>(
+    job: JobDefinition<I, O, R>,
+    match?: Partial<I>,
+    times?: number,
+  ): Promise<Enqueued<I>[]> {
     const found = await this.enqueued(job, match)
     if (times === undefined ? found.length > 0 : found.length === times) return found
     const all = await this.enqueued(job)
@@ -166,7 +171,9 @@ export class TestMill extends Millrace {
       const { states } = await this.stats()
       if (states.running === 0 && (states.pending === 0 || !(await this.#canRun()))) return
       if (performance.now() > deadline) {
-        throw new AssertionError({ message: `drain: ${states.running} jobs still run and ${states.pending} wait after ${timeout} ms of real time` })
+        throw new AssertionError({
+          message: `drain: ${states.running} jobs still run and ${states.pending} wait after ${timeout} ms of real time`,
+        })
       }
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
@@ -195,5 +202,7 @@ function contains(input: unknown, match: unknown): boolean {
   if (typeof match !== 'object' || match === null || typeof input !== 'object' || input === null) {
     return isDeepStrictEqual(input, match)
   }
-  return Object.entries(match).every(([key, value]) => contains((input as Record<string, unknown>)[key], value))
+  return Object.entries(match).every(([key, value]) =>
+    contains((input as Record<string, unknown>)[key], value),
+  )
 }

@@ -57,7 +57,8 @@ export class VirtualClock implements Clock {
     let first: Timer | undefined
     for (const timer of this.#timers) {
       if (timer.at > until) continue
-      if (first === undefined || timer.at < first.at || (timer.at === first.at && timer.order < first.order)) first = timer
+      if (first === undefined || timer.at < first.at || (timer.at === first.at && timer.order < first.order))
+        first = timer
     }
     if (first !== undefined) this.#timers = this.#timers.filter((timer) => timer !== first)
     return first
@@ -65,6 +66,6 @@ export class VirtualClock implements Clock {
 }
 
 /** Lets pending promises and turns of the event loop run. */
-export async function settle(): Promise<void> {
+async function settle(): Promise<void> {
   for (let i = 0; i < turns; i++) await new Promise<void>((resolve) => setImmediate(resolve))
 }

@@ -1,11 +1,18 @@
+import type { Runtime } from '../client/runtime.js'
+import { bounds } from '../core/bounds.js'
 import { Directive, parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
-import { cancelled, completed, failed, type FailureVerdict, type Outcome, snoozed } from '../core/lifecycle.js'
-import { bounds } from '../core/bounds.js'
+import {
+  cancelled,
+  completed,
+  type FailureVerdict,
+  failed,
+  type Outcome,
+  snoozed,
+} from '../core/lifecycle.js'
 import { clean } from '../core/text.js'
-import type { Runtime } from '../client/runtime.js'
 import type { Run } from './run.js'
 
 /**
@@ -29,18 +36,24 @@ function decode(run: Run, runtime: Runtime): unknown {
   try {
     return runtime.codec.decode(run.job.input)
   } catch (error) {
-    throw new MillraceError('STORE_CORRUPT', `the stored input of job ${run.job.id} cannot be read`, { cause: error })
+    throw new MillraceError('STORE_CORRUPT', `the stored input of job ${run.job.id} cannot be read`, {
+      cause: error,
+    })
   }
 }
 
 function call(run: Run, input: unknown): unknown {
   const { definition } = run
   const parsed = parseInput(definition, input)
-  return parsed instanceof Promise ? parsed.then((value) => definition.run(value, run)) : definition.run(parsed, run)
+  return parsed instanceof Promise
+    ? parsed.then((value) => definition.run(value, run))
+    : definition.run(parsed, run)
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as PromiseLike<unknown>).then === 'function'
+  return (
+    typeof value === 'object' && value !== null && typeof (value as PromiseLike<unknown>).then === 'function'
+  )
 }
 
 function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
@@ -61,7 +74,8 @@ function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
 }
 
 function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {
-  if (directive.kind === 'cancel') return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
+  if (directive.kind === 'cancel')
+    return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
   try {
     return snoozed(milliseconds(directive.delay, 'snooze'))
   } catch (error) {
@@ -77,7 +91,13 @@ function conclude(run: Run, runtime: Runtime, error: unknown, retryable: boolean
     return failed(job, verdict, policy.backoff, policy.retain, runtime.random)
   } catch (thrown) {
     // A custom backoff that throws must not wedge the job.
-    return failed(job, { ...verdict, failure: describeFailure(job.name, thrown), retryable: false }, policy.backoff, policy.retain, runtime.random)
+    return failed(
+      job,
+      { ...verdict, failure: describeFailure(job.name, thrown), retryable: false },
+      policy.backoff,
+      policy.retain,
+      runtime.random,
+    )
   }
 }
 
@@ -87,10 +107,17 @@ function explain(run: Run, error: unknown): unknown {
   return new MillraceError(run.stopped.code, run.stopped.message, { cause: error })
 }
 
-const permanent = ['NON_RETRYABLE', 'INVALID_INPUT', 'STORE_CORRUPT', 'PAYLOAD_NOT_SERIALISABLE', 'PAYLOAD_TOO_LARGE'] as const
+const permanent = [
+  'NON_RETRYABLE',
+  'INVALID_INPUT',
+  'STORE_CORRUPT',
+  'PAYLOAD_NOT_SERIALISABLE',
+  'PAYLOAD_TOO_LARGE',
+] as const
 
 function isRetryable(run: Run, error: unknown): boolean {
-  if (error instanceof NonRetryableError || permanent.some((code) => isMillraceError(error, code))) return false
+  if (error instanceof NonRetryableError || permanent.some((code) => isMillraceError(error, code)))
+    return false
   try {
     return run.definition.retryable?.(error) ?? true
   } catch {

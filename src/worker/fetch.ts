@@ -1,6 +1,6 @@
 import { bounds } from '../core/bounds.js'
 import type { ClaimedJob } from '../core/job.js'
-import { laneCount, type LanePolicy, planPicks, roomFor } from '../core/lanes.js'
+import { type LanePolicy, laneCount, planPicks, roomFor } from '../core/lanes.js'
 import type { ClaimRequest } from '../core/store.js'
 import { newToken } from '../system/ids.js'
 
@@ -47,7 +47,12 @@ export class Fetcher {
     const room = this.#careful ? { shared: 1, own: noOwn } : roomFor(free, lanes, active)
     this.#asked = room.own.reduce((sum, n) => sum + n, room.shared)
     this.#lastAt = now
-    return { token: newToken(), lease, room, picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }) }
+    return {
+      token: newToken(),
+      lease,
+      room,
+      picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }),
+    }
   }
 
   /** Learns from what came back. Returns false when the queues seem to be empty. */

@@ -1,7 +1,7 @@
+import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
 import type { Held, Report } from '../core/store.js'
-import type { Runtime } from '../client/runtime.js'
 import type { Run } from './run.js'
 
 export interface LeaseHolder {
@@ -93,7 +93,11 @@ export class LeaseKeeper {
     for (const job of this.#holder.unstarted()) held.push({ id: job.id, token: job.token, ...nothing })
     const sentAt = this.#runtime.clock.monotonic()
     try {
-      const { lost, cancels } = await this.#runtime.store.extend({ worker: this.#worker, lease: this.#lease, held })
+      const { lost, cancels } = await this.#runtime.store.extend({
+        worker: this.#worker,
+        lease: this.#lease,
+        held,
+      })
       this.#renewedAt = sentAt
       for (const id of lost) this.#holder.lost(id)
       for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
@@ -115,5 +119,8 @@ export class LeaseKeeper {
 const nothing: Report = { progress: undefined, logs: undefined }
 
 export function leaseLost(id: string): MillraceError {
-  return new MillraceError('LEASE_LOST', `the lease of job ${id} was lost; another worker may run it, and this attempt can write nothing more`)
+  return new MillraceError(
+    'LEASE_LOST',
+    `the lease of job ${id} was lost; another worker may run it, and this attempt can write nothing more`,
+  )
 }

@@ -1,3 +1,5 @@
+import { encodeInput, newJob } from '../client/new-job.js'
+import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import { type AnyJob, type EnqueueFromHandler, type JobContext, parseInput } from '../core/definition.js'
@@ -8,8 +10,6 @@ import { laneNames } from '../core/lanes.js'
 import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
-import { encodeInput, newJob } from '../client/new-job.js'
-import type { Runtime } from '../client/runtime.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -42,7 +42,13 @@ export class Run implements JobContext {
   #controller: AbortController | undefined
   #policy: CompiledPolicy | undefined
 
-  constructor(job: ClaimedJob, definition: AnyJob, runtime: Runtime, listener: RunListener, startedAt: number) {
+  constructor(
+    job: ClaimedJob,
+    definition: AnyJob,
+    runtime: Runtime,
+    listener: RunListener,
+    startedAt: number,
+  ) {
     this.job = job
     this.definition = definition
     this.#runtime = runtime
@@ -125,15 +131,20 @@ export class Run implements JobContext {
 
   get enqueue(): EnqueueFromHandler {
     return async (job, input, options) => {
-      if (this.ended) throw new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
+      if (this.ended)
+        throw new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
       await parseInput(job, input)
-        const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
-        this.inserts ??= []
-        if (this.inserts.length >= bounds.batch) {
-          throw new MillraceError('INVALID_OPTION', `a handler can add ${bounds.batch} jobs with its outcome; add the others with mill.enqueueMany`, { limit: bounds.batch })
-        }
-        this.inserts.push(added)
-        return jobId(added.id)
+      const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
+      this.inserts ??= []
+      if (this.inserts.length >= bounds.batch) {
+        throw new MillraceError(
+          'INVALID_OPTION',
+          `a handler can add ${bounds.batch} jobs with its outcome; add the others with mill.enqueueMany`,
+          { limit: bounds.batch },
+        )
+      }
+      this.inserts.push(added)
+      return jobId(added.id)
     }
   }
 
@@ -149,7 +160,8 @@ export class Run implements JobContext {
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
-    if (report.logs !== undefined) this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
+    if (report.logs !== undefined)
+      this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }
 
   /** What every event about it tells. */

@@ -1,7 +1,7 @@
+import type { Runtime } from '../client/runtime.js'
 import type { ClaimedJob } from '../core/job.js'
 import type { Outcome } from '../core/lifecycle.js'
 import type { ClaimRequest, ExchangeResult, Settlement, SettleResult } from '../core/store.js'
-import type { Runtime } from '../client/runtime.js'
 import { gather } from '../system/turn.js'
 import type { Run } from './run.js'
 

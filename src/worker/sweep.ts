@@ -1,10 +1,10 @@
+import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { laneNames } from '../core/lanes.js'
 import { crashed, type Retention } from '../core/lifecycle.js'
 import type { OrphanedJob, Settlement, SweepReport, SweepRequest } from '../core/store.js'
-import type { Runtime } from '../client/runtime.js'
 import type { LeaseKeeper } from './lease.js'
 
 export interface SweepOptions {
@@ -78,13 +78,20 @@ export class Sweeper {
   /** Decides what becomes of each orphan; the store refuses those whose worker came back. */
   async #rescue(orphans: readonly OrphanedJob[]): Promise<void> {
     for (const [worker, jobs] of byWorker(orphans)) {
-      const settlements = jobs.map((job): Settlement => ({
-        id: job.id,
-        token: job.token,
-        outcome: crashed(job, describeFailure(job.name, workerLost(job)), this.#options.retain),
-        inserts: undefined,
-      }))
-      const { settled } = await this.#runtime.store.exchange({ worker, settlements, claim: undefined, rescue: true })
+      const settlements = jobs.map(
+        (job): Settlement => ({
+          id: job.id,
+          token: job.token,
+          outcome: crashed(job, describeFailure(job.name, workerLost(job)), this.#options.retain),
+          inserts: undefined,
+        }),
+      )
+      const { settled } = await this.#runtime.store.exchange({
+        worker,
+        settlements,
+        claim: undefined,
+        rescue: true,
+      })
       jobs.forEach((job, i) => {
         if (settled[i] === 'applied') this.#tell(job, settlements[i] as Settlement)
       })
@@ -96,7 +103,12 @@ export class Sweeper {
     const about = { id: job.id, name: job.name, queue: job.queue, worker: job.worker }
     events.emit('stalled', about)
     if (outcome.to === 'dead' && outcome.failure !== undefined) {
-      events.emit('dead', { ...about, priority: laneNames[job.lane] ?? 'default', attempt: job.attempt, failure: outcome.failure })
+      events.emit('dead', {
+        ...about,
+        priority: laneNames[job.lane] ?? 'default',
+        attempt: job.attempt,
+        failure: outcome.failure,
+      })
     }
   }
 }

@@ -1,47 +1,24 @@
-import { bounds } from '../core/bounds.js'
+import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import { describeFailure } from '../core/failure.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
-import { describeFailure } from '../core/failure.js'
 import { cancelled, failed, type Outcome, released, runsAlone, snoozed } from '../core/lifecycle.js'
-import { compileLanes, compileRetain, defaults, integer, invalid, type LaneOptions, name, noUnknown } from '../core/options.js'
+import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
-import type { Runtime } from '../client/runtime.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
+import { announce } from './announce.js'
 import { Deadlines } from './deadlines.js'
 import { execute } from './execute.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
+import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
-
-export interface WorkerOptions {
-  /** Jobs that run at the same time. @default 10 */
-  readonly concurrency?: number
-  /** Queues to take jobs from, with equal turns. @default the queues of the known jobs */
-  readonly queues?: readonly string[]
-  readonly lanes?: LaneOptions
-  /** How long the worker may be silent before its jobs go to others. @default '30s' */
-  readonly lease?: Duration
-  /** How often to look for work when no signal comes, and to sweep. @default '1s' */
-  readonly poll?: Duration
-  /** How long `stop` waits for running jobs. @default '30s' */
-  readonly grace?: Duration
-  /** How long a handler may go on after its signal aborted; then it is left alone. @default '5s' */
-  readonly abandonAfter?: Duration
-  /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
-  readonly prefetch?: number | 'auto'
-  /** The most finished jobs to keep. @default { completed: 100_000, dead: 100_000 } */
-  readonly keep?: { readonly completed?: number; readonly dead?: number }
-  /** Drain on SIGTERM and SIGINT; the second signal forces. @default true */
-  readonly handleSignals?: boolean
-  /** Name for logs and the dashboard; made unique by a suffix. @default 'worker' */
-  readonly name?: string
-}
 
 /** Jobs of names that nobody here knows are put off this long, for a worker that does. */
 const unknownMs = 10_000
@@ -57,7 +34,7 @@ export class Worker {
   readonly id: string
   readonly #runtime: Runtime
   readonly #jobs: ReadonlyMap<string, AnyJob>
-  readonly #options: ReturnType<typeof compile>
+  readonly #options: CompiledWorker
   readonly #fetcher: Fetcher
   readonly #exchange: Exchange
   readonly #lease: LeaseKeeper
@@ -86,7 +63,7 @@ export class Worker {
   constructor(runtime: Runtime, jobs: ReadonlyMap<string, AnyJob>, options: WorkerOptions = {}) {
     this.#runtime = runtime
     this.#jobs = jobs
-    this.#options = compile(options, jobs)
+    this.#options = compileWorker(options, jobs)
     this.id = `${this.#options.name}-${newToken().slice(0, 12)}`
     this.#fetcher = new Fetcher(this.#options)
     this.#exchange = new Exchange(runtime, this.id, {
@@ -120,7 +97,8 @@ export class Worker {
   }
 
   async start(): Promise<void> {
-    if (this.#phase !== 'new') throw new MillraceError('CLOSED', 'a worker starts once; make a new one with mill.worker()')
+    if (this.#phase !== 'new')
+      throw new MillraceError('CLOSED', 'a worker starts once; make a new one with mill.worker()')
     this.#phase = 'running'
     try {
       await this.#runtime.ready()
@@ -173,7 +151,8 @@ export class Worker {
   }
 
   #giveBackUnstarted(): void {
-    for (const job of this.#waiting.slice(this.#next)) this.#exchange.settle(job.id, job.token, released(), undefined)
+    for (const job of this.#waiting.slice(this.#next))
+      this.#exchange.settle(job.id, job.token, released(), undefined)
     this.#waiting = []
     this.#next = 0
   }
@@ -269,7 +248,8 @@ export class Worker {
       this.#next++
       this.#start(job)
     }
-    if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency) this.#exchange.wake()
+    if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency)
+      this.#exchange.wake()
   }
 
   #start(job: ClaimedJob): void {
@@ -285,7 +265,8 @@ export class Worker {
       run.deadline = now + timeout
       this.#deadlines.watch(run.deadline)
     }
-    if (events.wants('started')) events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
+    if (events.wants('started'))
+      events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
     execute(run, this.#runtime, this.#finished)
   }
 
@@ -314,7 +295,12 @@ export class Worker {
   #overdue(run: Run): void {
     if (run.stopped === undefined) {
       const { timeout } = run.policy
-      this.#stopRun(run, new MillraceError('JOB_TIMEOUT', `the job ran longer than its timeout of ${timeout} ms`, { limit: timeout }))
+      this.#stopRun(
+        run,
+        new MillraceError('JOB_TIMEOUT', `the job ran longer than its timeout of ${timeout} ms`, {
+          limit: timeout,
+        }),
+      )
     } else {
       this.#abandon(run, run.stopped)
     }
@@ -364,74 +350,6 @@ export class Worker {
   }
 
   #settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void {
-    if (run === undefined) return
-    const { events, clock } = this.#runtime
-    if (result === 'lost') return events.emit('lost', run.event())
-    switch (outcome.to) {
-      case 'completed':
-        if (run.inserts !== undefined && events.wants('enqueued')) {
-          for (const { id, name, queue } of run.inserts) events.emit('enqueued', { id, name, queue, duplicate: false })
-        }
-        if (!events.wants('completed')) return
-        return events.emit('completed', {
-          ...run.event(),
-          ran: clock.monotonic() - run.startedAt,
-          waited: run.job.startedAt - run.job.readyAt,
-        })
-      case 'retrying':
-      case 'dead': {
-        const { failure, delay } = outcome
-        if (failure === undefined) return
-        events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })
-        if (outcome.to === 'dead') events.emit('dead', { ...run.event(), failure })
-        else events.emit('retrying', { ...run.event(), failure, delay })
-        return
-      }
-      case 'cancelled':
-        return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? '' })
-      default:
-        return
-    }
+    if (run !== undefined) announce(run, outcome, result, this.#runtime)
   }
 }
-
-function compile(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJob>) {
-  noUnknown(raw, workerOptions, 'worker')
-  const concurrency = integer(raw.concurrency ?? defaults.concurrency, 'concurrency', 1, bounds.concurrency)
-  const queues = raw.queues ?? [...new Set([...jobs.values()].map((job) => job.policy.queue))]
-  if (!Array.isArray(queues) || queues.length === 0) {
-    throw invalid('queues', queues, 'at least one queue; pass jobs to new Millrace({ jobs }) or name queues')
-  }
-  const lease = milliseconds(raw.lease ?? defaults.lease, 'lease')
-  if (lease < 100) throw invalid('lease', raw.lease, 'at least 100 ms', 100)
-  return {
-    concurrency,
-    queues: queues.map((queue, i) => name(queue, `queues[${i}]`)),
-    lanes: compileLanes(raw.lanes ?? {}, concurrency),
-    lease,
-    poll: milliseconds(raw.poll ?? defaults.poll, 'poll'),
-    grace: milliseconds(raw.grace ?? defaults.grace, 'grace'),
-    abandonAfter: milliseconds(raw.abandonAfter ?? defaults.abandonAfter, 'abandonAfter'),
-    prefetch: raw.prefetch === undefined || raw.prefetch === 'auto' ? ('auto' as const) : integer(raw.prefetch, 'prefetch', 0, bounds.prefetch),
-    keep: {
-      completed: integer(raw.keep?.completed ?? defaults.keep.completed, 'keep.completed', 0, 1e9),
-      dead: integer(raw.keep?.dead ?? defaults.keep.dead, 'keep.dead', 0, 1e9),
-    },
-    handleSignals: raw.handleSignals ?? true,
-    name: name(raw.name ?? 'worker', 'name'),
-  }
-}
-
-const workerOptions = [
-  'concurrency',
-  'queues',
-  'lanes',
-  'lease',
-  'poll',
-  'grace',
-  'abandonAfter',
-  'prefetch',
-  'keep',
-  'handleSignals',
-  'name',
-]

@@ -5,10 +5,10 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type EnqueueOptions, isMillraceError, type JobDefinition, type JobState, Millrace } from 'millrace'
-import type { ChildConfig } from './child.js'
 import { check, type FinalJob, type Loss, type Violation } from './checker.js'
+import type { ChildConfig } from './child.js'
 import type { JobRecord } from './contract.js'
-import { engines, type EngineName, integrity, openStore, type Place } from './engine.js'
+import { type EngineName, engines, integrity, openStore, type Place } from './engine.js'
 import { Fleet, type Member } from './fleet.js'
 import { type Signature, type Work, work } from './jobs.js'
 import { type HistoryEvent, Journal, readJournals } from './journal.js'
@@ -113,7 +113,11 @@ export class Arena {
     return acked.filter((id) => id !== undefined)
   }
 
-  async enqueueJob<I>(job: JobDefinition<I>, input: NoInfer<I>, options: EnqueueOptions = {}): Promise<string | undefined> {
+  async enqueueJob<I>(
+    job: JobDefinition<I>,
+    input: NoInfer<I>,
+    options: EnqueueOptions = {},
+  ): Promise<string | undefined> {
     const id = `harness:${this.#enqueued++}`
     try {
       await this.mill.enqueue(job, input, { id, maxCrashes: manyCrashes, ...options })
@@ -136,7 +140,8 @@ export class Arena {
         if (pending < level) {
           const batch = Array.from({ length: 20 }, makeWork)
           await this.enqueue(batch)
-          if (options.delayed !== false) await this.enqueue([makeWork()], { delay: this.random.integer(1, 300) })
+          if (options.delayed !== false)
+            await this.enqueue([makeWork()], { delay: this.random.integer(1, 300) })
         }
         await sleep(15)
       }
@@ -212,7 +217,8 @@ export class Arena {
       limits: { drainMs: settings.drainLimitMs, recoveryMs: settings.recoveryLimitMs },
       allowedErrors: judgement.allowedErrors ?? [],
     })
-    const injected = typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
+    const injected =
+      typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
     const inspected = judgement.inspect?.({ events, jobs }) ?? {}
     const own: Violation[] = this.fleet.crashes.map((text) => ({ invariant: 'harness', text }))
     const state = integrity(this.place)
@@ -238,7 +244,12 @@ export class Arena {
       ms: Date.now() - this.#startedAt,
       seed: this.random.seed,
       note: [judgement.note, inspected.note].filter((note) => note !== undefined).join('; '),
-      violations: [...verdict.violations, ...(judgement.violations ?? []), ...(inspected.violations ?? []), ...own],
+      violations: [
+        ...verdict.violations,
+        ...(judgement.violations ?? []),
+        ...(inspected.violations ?? []),
+        ...own,
+      ],
     }
   }
 
@@ -257,7 +268,8 @@ export class Arena {
   async #endProcesses(): Promise<void> {
     for (const member of this.fleet.members) member.signal('SIGTERM')
     await Promise.race([Promise.all(this.fleet.members.map((member) => member.exit)), sleep(endLimitMs)])
-    for (const { name } of this.fleet.members) this.fleet.crashes.push(`${name} did not end within ${endLimitMs} ms`)
+    for (const { name } of this.fleet.members)
+      this.fleet.crashes.push(`${name} did not end within ${endLimitMs} ms`)
     await this.fleet.killAll()
   }
 
@@ -276,7 +288,16 @@ export class Arena {
 
 function toFinal(job: JobRecord): FinalJob {
   const { id, state, attempt, crashes, maxAttempts, maxCrashes } = job
-  return { id, state, attempt, crashes, maxAttempts, maxCrashes, resultBy: signer(job.result), progressBy: signer(job.progress) }
+  return {
+    id,
+    state,
+    attempt,
+    crashes,
+    maxAttempts,
+    maxCrashes,
+    resultBy: signer(job.result),
+    progressBy: signer(job.progress),
+  }
 }
 
 function signer(text: string | undefined): string | undefined {

@@ -121,7 +121,9 @@ function index(events: readonly HistoryEvent[]): History {
         break
       case 'claim':
         // A claim that is asked again with its token is the same lease.
-        if (!of(event.id).claims.some(({ token, worker }) => token === event.token && worker === event.worker)) {
+        if (
+          !of(event.id).claims.some(({ token, worker }) => token === event.token && worker === event.worker)
+        ) {
           of(event.id).claims.push(event)
         }
         break
@@ -155,11 +157,16 @@ function checkNothingLost({ jobs }: Evidence, { acked }: History, accuse: Accuse
 }
 
 /** I2. */
-function checkNothingUnexpected({ jobs }: Evidence, { tried, acked, refused }: History, accuse: Accuse): void {
+function checkNothingUnexpected(
+  { jobs }: Evidence,
+  { tried, acked, refused }: History,
+  accuse: Accuse,
+): void {
   const unknown = jobs.filter((job) => !tried.has(job.id)).map((job) => job.id)
   if (unknown.length > 0) accuse('I2', `${unknown.length} jobs that nobody enqueued: ${some(unknown)}`)
   const despite = jobs.filter((job) => refused.has(job.id) && !acked.has(job.id)).map((job) => job.id)
-  if (despite.length > 0) accuse('I2', `${despite.length} jobs exist although their enqueue was refused: ${some(despite)}`)
+  if (despite.length > 0)
+    accuse('I2', `${despite.length} jobs exist although their enqueue was refused: ${some(despite)}`)
 }
 
 /**
@@ -167,7 +174,9 @@ function checkNothingUnexpected({ jobs }: Evidence, { tried, acked, refused }: H
  * claim came after the completion too: comparing claims needs no trust in the order of two processes' lines.
  */
 function checkNoRunAfterCompletion(evidence: Evidence, { jobs }: History, accuse: Accuse): number {
-  const writers = new Map(evidence.jobs.map((job) => [job.id, job.state === 'completed' ? job.resultBy : undefined]))
+  const writers = new Map(
+    evidence.jobs.map((job) => [job.id, job.state === 'completed' ? job.resultBy : undefined]),
+  )
   const rerun: string[] = []
   for (const [id, { claims, starts, results }] of jobs) {
     const accepted = results.find((result) => result.to === 'completed' && result.result === 'applied')
@@ -185,7 +194,10 @@ function isLater(lease: Lease, other: Lease): boolean {
 }
 
 /** I3. A settlement is stale when its lease was given to another, or taken away, before it was even tried. */
-function checkStaleWrites({ jobs }: History, accuse: Accuse): { staleAttempts: number; refusedStale: number } {
+function checkStaleWrites(
+  { jobs }: History,
+  accuse: Accuse,
+): { staleAttempts: number; refusedStale: number } {
   let staleAttempts = 0
   let refusedStale = 0
   const accepted: string[] = []
@@ -199,7 +211,8 @@ function checkStaleWrites({ jobs }: History, accuse: Accuse): { staleAttempts: n
       else accepted.push(id)
     }
   }
-  if (accepted.length > 0) accuse('I3', `${accepted.length} stale settlements were accepted: ${some(accepted)}`)
+  if (accepted.length > 0)
+    accuse('I3', `${accepted.length} stale settlements were accepted: ${some(accepted)}`)
   return { staleAttempts, refusedStale }
 }
 
@@ -225,8 +238,10 @@ function checkOneTerminalWrite({ jobs }: History, accuse: Accuse): void {
     if (applied.filter((result) => final.includes(result.to)).length > 1) ended.push(id)
     if (new Set(applied.map((result) => result.token)).size < applied.length) settled.push(id)
   }
-  if (ended.length > 0) accuse('I4', `${ended.length} jobs with more than one accepted terminal write: ${some(ended)}`)
-  if (settled.length > 0) accuse('I4', `${settled.length} jobs settled twice under one lease: ${some(settled)}`)
+  if (ended.length > 0)
+    accuse('I4', `${ended.length} jobs with more than one accepted terminal write: ${some(ended)}`)
+  if (settled.length > 0)
+    accuse('I4', `${settled.length} jobs settled twice under one lease: ${some(settled)}`)
 }
 
 /** I4. Before a job is claimed again, somebody must have tried to end the lease before. */
@@ -239,7 +254,8 @@ function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
       if (tokens.has(claim.token)) twice.push(claim.token)
       tokens.add(claim.token)
       const next = job.claims[i + 1]
-      if (next !== undefined && next.claimedAt > claim.claimedAt && !couldHaveEnded(job, claim, next)) overlapping.push(id)
+      if (next !== undefined && next.claimedAt > claim.claimedAt && !couldHaveEnded(job, claim, next))
+        overlapping.push(id)
     }
   }
   if (twice.length > 0) accuse('I4', `${twice.length} tokens were given out twice: ${some(twice)}`)
@@ -252,7 +268,9 @@ function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
 function couldHaveEnded({ tries, results }: JobHistory, { token }: Lease, next: Event<'claim'>): boolean {
   const sent = tries.filter((attempt) => attempt.token === token && attempt.t <= next.t)
   const answers = results.filter((result) => result.token === token)
-  return sent.length > 0 && (sent.length > answers.length || answers.some((result) => result.result === 'applied'))
+  return (
+    sent.length > 0 && (sent.length > answers.length || answers.some((result) => result.result === 'applied'))
+  )
 }
 
 /** I3, I4. What the final state shows was written under the lease whose completion was accepted. */
@@ -261,16 +279,24 @@ function checkWriters({ jobs }: Evidence, { jobs: histories }: History, accuse: 
   const progress: string[] = []
   for (const { id, state, resultBy, progressBy } of jobs) {
     if (state !== 'completed' || resultBy === undefined) continue
-    const accepted = histories.get(id)?.results.find((r) => r.to === 'completed' && r.result === 'applied')?.token
+    const accepted = histories
+      .get(id)
+      ?.results.find((r) => r.to === 'completed' && r.result === 'applied')?.token
     if (accepted !== undefined && accepted !== resultBy) results.push(id)
     if (progressBy !== undefined && progressBy !== resultBy) progress.push(id)
   }
-  if (results.length > 0) accuse('I3', `${results.length} jobs show the result of another lease: ${some(results)}`)
-  if (progress.length > 0) accuse('I3', `${progress.length} jobs show the progress of another lease: ${some(progress)}`)
+  if (results.length > 0)
+    accuse('I3', `${results.length} jobs show the result of another lease: ${some(results)}`)
+  if (progress.length > 0)
+    accuse('I3', `${progress.length} jobs show the progress of another lease: ${some(progress)}`)
 }
 
 /** I5, and the store's own counts tell the same. */
-function checkConservation({ jobs, counts }: Evidence, { tried, acked, refused }: History, accuse: Accuse): number {
+function checkConservation(
+  { jobs, counts }: Evidence,
+  { tried, acked, refused }: History,
+  accuse: Accuse,
+): number {
   const ambiguous = [...tried.keys()].filter((id) => !acked.has(id) && !refused.has(id)).length
   if (jobs.length < acked.size || jobs.length > acked.size + ambiguous) {
     accuse('I5', `${jobs.length} jobs, acknowledged ${acked.size}, ambiguous ${ambiguous}`)
@@ -289,7 +315,8 @@ function checkAttempts({ jobs }: Evidence, accuse: Accuse): void {
   const tried = jobs.filter((job) => job.attempt > job.maxAttempts + job.maxCrashes).map((job) => job.id)
   const crashed = jobs.filter((job) => job.crashes > job.maxCrashes).map((job) => job.id)
   if (tried.length > 0) accuse('I11', `${tried.length} jobs had too many attempts: ${some(tried)}`)
-  if (crashed.length > 0) accuse('I11', `${crashed.length} jobs crashed more often than their cap: ${some(crashed)}`)
+  if (crashed.length > 0)
+    accuse('I11', `${crashed.length} jobs crashed more often than their cap: ${some(crashed)}`)
 }
 
 /** I11. A delay counts from a moment after the call, so the time of the call plus the delay is a lower bound. */
@@ -376,7 +403,10 @@ export function checkLanes(
     const due = weight / total
     // A quarter less than due: batches and several workers blur a share, a broken weight halves it.
     if (!(share >= due * 0.75)) {
-      violations.push({ invariant: 'I9', text: `lane ${lane} had ${percent(share)} of the starts, due ${percent(due)}` })
+      violations.push({
+        invariant: 'I9',
+        text: `lane ${lane} had ${percent(share)} of the starts, due ${percent(due)}`,
+      })
     }
   })
   const lowest = weights.length - 1
@@ -385,7 +415,10 @@ export function checkLanes(
   for (const { lane } of loaded) {
     gap = lane === lowest ? 0 : gap + 1
     if (gap > bound) {
-      violations.push({ invariant: 'I9', text: `the lowest lane waited for ${gap} starts, the bound is ${bound}` })
+      violations.push({
+        invariant: 'I9',
+        text: `the lowest lane waited for ${gap} starts, the bound is ${bound}`,
+      })
       break
     }
   }

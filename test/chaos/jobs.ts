@@ -41,7 +41,11 @@ export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy
 
 export function makeJobs(stage: Stage): AnyJob[] {
   return [
-    defineJob<Work>({ name: work.name, ...policy(), run: (input, context) => runWork(stage, input, context) }),
+    defineJob<Work>({
+      name: work.name,
+      ...policy(),
+      run: (input, context) => runWork(stage, input, context),
+    }),
     defineJob<{ how: PoisonKind }>({
       name: poison.name,
       ...policy(),
@@ -57,7 +61,11 @@ export function makeJobs(stage: Stage): AnyJob[] {
 
 /** Finished jobs are kept, so that the final state tells what became of each. */
 function policy() {
-  return { retain: '1h', maxAttempts: 5, backoff: { type: 'fixed', initialDelay: 100, jitter: 'none' } } as const
+  return {
+    retain: '1h',
+    maxAttempts: 5,
+    backoff: { type: 'fixed', initialDelay: 100, jitter: 'none' },
+  } as const
 }
 
 function unused(): never {
@@ -68,7 +76,8 @@ function runWork(stage: Stage, input: Work, context: JobContext): unknown {
   const signature = sign(stage, context)
   if (input.block !== undefined && context.attempt === 1) block(input.block)
   // A handler that returns no promise takes the worker's shorter way.
-  if (input.sleep === undefined && input.slow !== true && input.child !== true) return conclude(input, context, signature)
+  if (input.sleep === undefined && input.slow !== true && input.child !== true)
+    return conclude(input, context, signature)
   return runLong(stage, input, context, signature)
 }
 

@@ -20,7 +20,9 @@ const shownViolations = 8
 const options = readOptions()
 const random = new Random(options.seed)
 const folder = mkdtempSync(join(tmpdir(), 'millrace-chaos-'))
-process.once('exit', () => (options.keep ? console.log(`kept ${folder}`) : rmSync(folder, { recursive: true, force: true })))
+process.once('exit', () =>
+  options.keep ? console.log(`kept ${folder}`) : rmSync(folder, { recursive: true, force: true }),
+)
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 
 console.log(`chaos: engine ${options.engine}, ${options.kills} kills, seed ${options.seed}`)
@@ -53,7 +55,10 @@ async function attack(fault: Fault): Promise<Row> {
       progress: (text) => showProgress(`${fault.name}: ${text}${fault.weight > 0 ? ` of ${kills}` : ''}`),
     })
   } catch (error) {
-    const violation = { invariant: 'harness', text: error instanceof Error ? (error.stack ?? error.message) : String(error) } as const
+    const violation = {
+      invariant: 'harness',
+      text: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    } as const
     return { ...emptyRow(options.engine, fault.name, luck.seed), violations: [violation] }
   }
 }
@@ -94,9 +99,13 @@ function readOptions() {
     },
   })
   if (!(values.engine in engines)) {
-    refuse(`there is no chaos for engine '${values.engine}'; known: ${Object.keys(engines).join(', ')} (memory lives and dies with its process)`)
+    refuse(
+      `there is no chaos for engine '${values.engine}'; known: ${Object.keys(engines).join(', ')} (memory lives and dies with its process)`,
+    )
   }
-  const chosen = values.fault.map((name) => faults.find((fault) => fault.name === name) ?? refuse(unknownFault(name)))
+  const chosen = values.fault.map(
+    (name) => faults.find((fault) => fault.name === name) ?? refuse(unknownFault(name)),
+  )
   return {
     engine: values.engine as EngineName,
     json: values.json,
@@ -113,7 +122,9 @@ function unknownFault(name: string): string {
 
 function wholeNumber(text: string, option: string): number {
   const value = Number(text)
-  return Number.isInteger(value) && value >= 0 ? value : refuse(`--${option} is '${text}'; expected a whole number`)
+  return Number.isInteger(value) && value >= 0
+    ? value
+    : refuse(`--${option} is '${text}'; expected a whole number`)
 }
 
 function refuse(message: string): never {

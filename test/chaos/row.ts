@@ -50,8 +50,18 @@ export function emptyRow(engine: string, fault: string, seed: number): Row {
 export function mergeRows(rows: readonly Row[]): Row {
   const [first] = rows
   if (first === undefined) throw new Error('no rows to merge')
-  const sum = (key: 'injected' | 'acked' | 'lost' | 'rerun' | 'refusedStale' | 'kills' | 'staleAttempts' | 'duplicates' | 'ms') =>
-    rows.reduce((total, row) => total + row[key], 0)
+  const sum = (
+    key:
+      | 'injected'
+      | 'acked'
+      | 'lost'
+      | 'rerun'
+      | 'refusedStale'
+      | 'kills'
+      | 'staleAttempts'
+      | 'duplicates'
+      | 'ms',
+  ) => rows.reduce((total, row) => total + row[key], 0)
   const most = (key: 'recoveryMaxMs' | 'drainMs') => {
     const known = rows.map((row) => row[key]).filter((value) => value !== null)
     return known.length === 0 ? null : Math.max(...known)

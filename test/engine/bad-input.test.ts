@@ -1,5 +1,12 @@
 /** The bad-input table: a typed error that names the field, before any write; the same on all engines. */
-import { defineJob, type EnqueueOptions, isMillraceError, Millrace, type MillraceError } from 'millrace'
+import {
+  type ClaimedJob,
+  defineJob,
+  type EnqueueOptions,
+  isMillraceError,
+  Millrace,
+  type MillraceError,
+} from 'millrace'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { realMill, storeOf, testMill } from './mill.js'
@@ -30,7 +37,12 @@ const badOptions: [what: string, options: EnqueueOptions, code: string, field: s
   ['delay over ten years', { delay: '4000d' }, 'INVALID_DELAY', 'delay'],
   ['delay infinite', { delay: Number.POSITIVE_INFINITY }, 'INVALID_DELAY', 'delay'],
   ['runAt an invalid Date', { runAt: new Date('no') }, 'INVALID_DELAY', 'runAt'],
-  ['runAt over ten years away', { runAt: Date.now() + 11 * 365.25 * 86_400_000 + 5 * 365.25 * 86_400_000 }, 'INVALID_DELAY', 'runAt'],
+  [
+    'runAt over ten years away',
+    { runAt: Date.now() + 11 * 365.25 * 86_400_000 + 5 * 365.25 * 86_400_000 },
+    'INVALID_DELAY',
+    'runAt',
+  ],
   ['delay and runAt', { delay: 1, runAt: Date.now() }, 'INVALID_OPTION', 'runAt'],
   ['maxAttempts 0', { maxAttempts: 0 }, 'INVALID_OPTION', 'maxAttempts'],
   ['maxAttempts 1.5', { maxAttempts: 1.5 }, 'INVALID_OPTION', 'maxAttempts'],
@@ -41,17 +53,45 @@ const badOptions: [what: string, options: EnqueueOptions, code: string, field: s
   ['an unknown lane', { priority: 'urgent' as never }, 'INVALID_OPTION', 'priority'],
   ['an unknown option', { prioritty: 'high' } as never, 'INVALID_OPTION', 'prioritty'],
   ['a backoff of an unknown type', { backoff: { type: 'wild' as never } }, 'INVALID_OPTION', 'backoff.type'],
-  ['a function as backoff of one job', { backoff: { type: 'custom', delay: () => 1 } as never }, 'INVALID_OPTION', 'backoff'],
+  [
+    'a function as backoff of one job',
+    { backoff: { type: 'custom', delay: () => 1 } as never },
+    'INVALID_OPTION',
+    'backoff',
+  ],
   ['jitter over 100 %', { backoff: { jitter: 101 } }, 'INVALID_OPTION', 'backoff.jitter'],
   ['too many tags', { tags: Array.from({ length: 17 }, (_, i) => `t${i}`) }, 'INVALID_OPTION', 'tags'],
   ['a tag with a newline', { tags: ['a\nb'] }, 'INVALID_OPTION', 'tags[0]'],
   ['metadata too large', { metadata: 'x'.repeat(20_000) }, 'PAYLOAD_TOO_LARGE', 'metadata'],
   ...['', 'a b', 'a\nb', 'x'.repeat(129), '{a}', 'a*', 'ü', '💥', "a'b", 'x'.repeat(10_000)].map(
-    (id): [string, EnqueueOptions, string, string] => [`id ${JSON.stringify(id).slice(0, 20)}`, { id }, 'INVALID_OPTION', 'id'],
+    (id): [string, EnqueueOptions, string, string] => [
+      `id ${JSON.stringify(id).slice(0, 20)}`,
+      { id },
+      'INVALID_OPTION',
+      'id',
+    ],
   ),
 ]
 
-const badNames = ['', ':', 'a:b', '{a}', 'a*', 'a b', '"a"', "a'b", '..', 'a..b', '../a', 'a\nb', '💥', 'x'.repeat(129), 'x'.repeat(10_000), '.a', '-a']
+const badNames = [
+  '',
+  ':',
+  'a:b',
+  '{a}',
+  'a*',
+  'a b',
+  '"a"',
+  "a'b",
+  '..',
+  'a..b',
+  '../a',
+  'a\nb',
+  '💥',
+  'x'.repeat(129),
+  'x'.repeat(10_000),
+  '.a',
+  '-a',
+]
 
 async function refusal(attempt: () => unknown): Promise<MillraceError> {
   try {
@@ -70,7 +110,8 @@ describe('bad input', () => {
       const error = await refusal(attempt)
       expect(error.code).toBe(code)
       if (field !== undefined) expect(error.field).toBe(field)
-      if (code === 'PAYLOAD_TOO_LARGE') expect(error).toMatchObject({ limit: expect.anything(), value: expect.anything() })
+      if (code === 'PAYLOAD_TOO_LARGE')
+        expect(error).toMatchObject({ limit: expect.anything(), value: expect.anything() })
     }
     expect((await mill.stats()).totals.enqueued).toBe(0)
   })
@@ -125,7 +166,10 @@ describe('bad input', () => {
     const values = {
       big: 12345678901234567890n,
       date: new Date('2030-02-03T04:05:06.789Z'),
-      map: new Map<unknown, unknown>([['a', 1n], [{ k: 1 }, new Set([1, 'x'])]]),
+      map: new Map<unknown, unknown>([
+        ['a', 1n],
+        [{ k: 1 }, new Set([1, 'x'])],
+      ]),
       bytes: new Uint8Array([0, 255, 7]),
       numbers: [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1e308],
       holes: [undefined, 1],
@@ -200,7 +244,13 @@ describe('bad input', () => {
   })
 
   test('custom backoff that throws or is nonsense kills the job cleanly', async () => {
-    const jobs = [() => -5, () => 'soon', () => { throw new Error('no') }].map((delay, i) =>
+    const jobs = [
+      () => -5,
+      () => 'soon',
+      () => {
+        throw new Error('no')
+      },
+    ].map((delay, i) =>
       defineJob({
         name: `odd-${i}`,
         backoff: { type: 'custom', delay: delay as () => number },
@@ -235,9 +285,23 @@ describe('bad input', () => {
       picks: [{ queue: 'default', lane: 2, take: 1 }],
     }
     const { claimed } = await store.exchange({ worker: 'w', settlements: [], claim })
-    const [{ id, token }] = claimed as [{ id: string; token: string }]
-    const outcome = { to: 'completed', spent: true, crashed: false, delay: 0, retain: 1000, result: undefined, failure: undefined, reason: undefined } as const
-    const settle = () => store.exchange({ worker: 'w', settlements: [{ id, token, outcome, inserts: undefined }], claim: undefined })
+    const { id, token } = claimed[0] as ClaimedJob
+    const outcome = {
+      to: 'completed',
+      spent: true,
+      crashed: false,
+      delay: 0,
+      retain: 1000,
+      result: undefined,
+      failure: undefined,
+      reason: undefined,
+    } as const
+    const settle = () =>
+      store.exchange({
+        worker: 'w',
+        settlements: [{ id, token, outcome, inserts: undefined }],
+        claim: undefined,
+      })
     expect((await settle()).settled).toEqual(['applied'])
     expect((await settle()).settled).toEqual(['lost'])
   })
@@ -253,7 +317,13 @@ describe('bad input', () => {
     const job = await mill.enqueue(any, 1)
     const waiting = job.result()
     await mill.close()
-    for (const attempt of [() => waiting, () => mill.enqueue(any, 1), () => job.state(), () => mill.stats(), () => mill.worker()]) {
+    for (const attempt of [
+      () => waiting,
+      () => mill.enqueue(any, 1),
+      () => job.state(),
+      () => mill.stats(),
+      () => mill.worker(),
+    ]) {
       expect((await refusal(attempt)).code).toBe('CLOSED')
     }
   })

@@ -76,7 +76,11 @@ describe('the life of a job', () => {
       },
     })
     const mill = testMill({ jobs: [refuse, classify] })
-    const jobs = [await mill.enqueue(refuse, {}), await mill.enqueue(classify, 'permanent'), await mill.enqueue(classify, 'passing')]
+    const jobs = [
+      await mill.enqueue(refuse, {}),
+      await mill.enqueue(classify, 'permanent'),
+      await mill.enqueue(classify, 'passing'),
+    ]
     await mill.drain()
     expect(await Promise.all(jobs.map((job) => job.state()))).toEqual(['dead', 'dead', 'retrying'])
   })
@@ -100,7 +104,11 @@ describe('the life of a job', () => {
 
   test('snooze spends no attempt, cancel ends the job', async () => {
     let naps = 0
-    const sleepy = defineJob({ name: 'sleepy', maxAttempts: 1, run: () => (++naps < 4 ? snooze('1h') : 'awake') })
+    const sleepy = defineJob({
+      name: 'sleepy',
+      maxAttempts: 1,
+      run: () => (++naps < 4 ? snooze('1h') : 'awake'),
+    })
     const moot = defineJob({ name: 'moot', run: () => cancel('the order is gone') })
     const mill = testMill({ jobs: [sleepy, moot] })
     const job = await mill.enqueue(sleepy, {})
@@ -185,7 +193,10 @@ describe('the life of a job', () => {
   test('retention removes by count, oldest first', async () => {
     const tick = defineJob({ name: 'tick', run: (n: number) => n })
     const mill = testMill({ jobs: [tick], worker: { keep: { completed: 10 } } })
-    const jobs = await mill.enqueueMany(tick, Array.from({ length: 25 }, (_, i) => i))
+    const jobs = await mill.enqueueMany(
+      tick,
+      Array.from({ length: 25 }, (_, i) => i),
+    )
     await mill.drain()
     await mill.advance('5s')
     const left = await Promise.all(jobs.map((job) => job.get()))

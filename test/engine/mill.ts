@@ -21,7 +21,10 @@ export function testMill(options: TestMillOptions = {}): TestMill {
   const mill = new TestMill({
     ...options,
     store: (clock) => {
-      made = engine === 'sqlite' ? new SqliteStore({ file: file(), clock, synchronous: 'normal' }) : new MemoryStore({ clock })
+      made =
+        engine === 'sqlite'
+          ? new SqliteStore({ file: file(), clock, synchronous: 'normal' })
+          : new MemoryStore({ clock })
       return made
     },
   })

@@ -41,7 +41,10 @@ describe('a queue', () => {
     const mill = testMill({ jobs: [work] })
     await mill.enqueueMany(work, [1, 2])
     await mill.drain()
-    await mill.enqueueMany(work, Array.from({ length: 2_500 }, (_, i) => i))
+    await mill.enqueueMany(
+      work,
+      Array.from({ length: 2_500 }, (_, i) => i),
+    )
     await mill.enqueueMany(work, [1, 2, 3], { delay: '1h' })
     await mill.enqueueMany(work, [1], { queue: 'other' })
     expect(await mill.queue('mail').clear()).toBe(2_503)

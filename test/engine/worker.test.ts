@@ -27,7 +27,8 @@ describe('a worker', () => {
       name: 'slow',
       timeout: '2s',
       maxAttempts: 1,
-      run: (_: null, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+      run: (_: null, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
     })
     const mill = testMill({ jobs: [slow] })
     const job = await mill.enqueue(slow, null)
@@ -124,7 +125,9 @@ describe('a worker', () => {
       name: 'hang',
       timeout: 0,
       run: (_: number, { signal }) =>
-        new Promise(() => signal.addEventListener('abort', () => reasons.push((signal.reason as MillraceError).code))),
+        new Promise(() =>
+          signal.addEventListener('abort', () => reasons.push((signal.reason as MillraceError).code)),
+        ),
     })
     const mill = testMill({ jobs: [hang] })
     const jobs = await mill.enqueueMany(hang, [1, 2, 3, 4, 5])
@@ -243,7 +246,10 @@ describe('in real time', () => {
     })
     const mill = realMill({ jobs: [mixed] })
     const worker = mill.worker({ handleSignals: false, concurrency: 50 })
-    await mill.enqueueMany(mixed, Array.from({ length: 10_000 }, (_, i) => i))
+    await mill.enqueueMany(
+      mixed,
+      Array.from({ length: 10_000 }, (_, i) => i),
+    )
     await worker.start()
     await mill.queue('default').drain({ later: true, timeout: '25s' })
     const { states, totals } = await mill.stats()

@@ -66,7 +66,8 @@ describe('SQLite', () => {
     const waits = defineJob({
       name: 'waits',
       timeout: 0,
-      run: (_: null, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+      run: (_: null, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
     })
     const producer = new Millrace({ store: `sqlite:${path}` })
     const consumer = new Millrace({ store: `sqlite:${path}`, jobs: [waits, mail] })
@@ -86,7 +87,9 @@ describe('SQLite', () => {
     await mill.enqueue(mail, 'ann', { id: 'damaged', tags: ['t'] })
     await mill.enqueue(mail, 'bob', { id: 'fine' })
     const db = new Database(path)
-    db.prepare("UPDATE millrace_job SET input = '{oops', tags = 'oops', overrides = 'oops' WHERE id = 'damaged'").run()
+    db.prepare(
+      "UPDATE millrace_job SET input = '{oops', tags = 'oops', overrides = 'oops' WHERE id = 'damaged'",
+    ).run()
     db.close()
     await mill.worker({ handleSignals: false }).start()
     expect(await mill.job('fine').result({ timeout: '5s' })).toBe('bob')
@@ -130,7 +133,9 @@ describe('SQLite', () => {
     db.exec('BEGIN IMMEDIATE')
     let turns = 0
     const counting = setInterval(() => turns++, 5)
-    await expect(mill.enqueue(mail, 'ann')).rejects.toMatchObject({ code: 'STORE_BUSY' } satisfies Partial<MillraceError>)
+    await expect(mill.enqueue(mail, 'ann')).rejects.toMatchObject({
+      code: 'STORE_BUSY',
+    } satisfies Partial<MillraceError>)
     expect(turns).toBeGreaterThan(10)
     clearInterval(counting)
     const patient = mill.enqueue(mail, 'bob')
@@ -145,8 +150,18 @@ describe('SQLite', () => {
     const store = new SqliteStore({ file: path })
     await store.open()
     const job = (id: string, name: string | null) => ({
-      id, name: name as string, queue: 'q', lane: 2, input: '1', delay: 0, runAt: undefined, maxAttempts: 1, maxCrashes: 1,
-      overrides: undefined, tags: undefined, metadata: undefined,
+      id,
+      name: name as string,
+      queue: 'q',
+      lane: 2,
+      input: '1',
+      delay: 0,
+      runAt: undefined,
+      maxAttempts: 1,
+      maxCrashes: 1,
+      overrides: undefined,
+      tags: undefined,
+      metadata: undefined,
     })
     const results = await Promise.allSettled([
       store.insert([job('a', 'n')]),
@@ -163,7 +178,10 @@ describe('SQLite', () => {
     const path = file()
     const script = new URL('./fixtures/open-and-enqueue.mjs', import.meta.url)
     const codes = await Promise.all(
-      Array.from({ length: 8 }, () => new Promise((resolve) => fork(script, [path], { stdio: 'inherit' }).on('exit', resolve))),
+      Array.from(
+        { length: 8 },
+        () => new Promise((resolve) => fork(script, [path], { stdio: 'inherit' }).on('exit', resolve)),
+      ),
     )
     expect(codes).toEqual(Array(8).fill(0))
     const mill = new Millrace({ store: `sqlite:${path}` })

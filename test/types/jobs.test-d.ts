@@ -1,6 +1,6 @@
 /** Checked by the compiler: types follow the definition everywhere. */
 import { defineJob, type JobHandle, Millrace } from 'millrace'
-import { TestMill } from 'millrace/testing'
+import type { TestMill } from 'millrace/testing'
 import { z } from 'zod'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false

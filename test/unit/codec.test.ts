@@ -3,7 +3,14 @@ import { jsonCodec } from 'millrace'
 import { expect, test } from 'vitest'
 
 const most = 1024 * 1024
-const value = fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, withSparseArray: false, withNullPrototype: false })
+const value = fc.anything({
+  withBigInt: true,
+  withDate: true,
+  withMap: true,
+  withSet: true,
+  withSparseArray: false,
+  withNullPrototype: false,
+})
 
 test('whatever is encoded comes back the same', async () => {
   await fc.assert(
@@ -29,7 +36,11 @@ test('plain data is plain JSON, so that it can be searched', () => {
 })
 
 test('data that looks like a tag stays data', () => {
-  for (const odd of [{ $millrace: ['date', 'x'] }, { a: { $millrace: null } }, { $millrace: { $millrace: [1n] } }]) {
+  for (const odd of [
+    { $millrace: ['date', 'x'] },
+    { a: { $millrace: null } },
+    { $millrace: { $millrace: [1n] } },
+  ]) {
     expect(jsonCodec.decode(jsonCodec.encode(odd, 'input', most))).toEqual(odd)
   }
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffDelay } from '../../src/core/backoff.js'
+import { backoffDelay, type Jitter } from '../../src/core/backoff.js'
 import { milliseconds } from '../../src/core/duration.js'
 import { isMillraceError, MillraceError } from '../../src/core/errors.js'
 import { Emitter } from '../../src/core/events.js'
@@ -24,9 +24,12 @@ describe('durations', () => {
     ['30d', 2_592_000_000],
   ])('%s', (text, ms) => expect(milliseconds(text, 'x')).toBe(ms))
 
-  test.each([Number.NaN, -1, '5', '5 years', '', 's', '1e3s', '-5s', '4000d', null, {}])('%s is refused', (value) => {
-    expect(() => milliseconds(value as never, 'delay')).toThrow(/^delay is /)
-  })
+  test.each([Number.NaN, -1, '5', '5 years', '', 's', '1e3s', '-5s', '4000d', null, {}])(
+    '%s is refused',
+    (value) => {
+      expect(() => milliseconds(value as never, 'delay')).toThrow(/^delay is /)
+    },
+  )
 })
 
 describe('backoff', () => {
@@ -41,13 +44,15 @@ describe('backoff', () => {
     expect(delays({ ...common, type: 'exponential' })).toEqual([1_000, 2_000, 4_000, 8_000])
     expect(delays({ ...common, type: 'exponential', factor: 3 })).toEqual([1_000, 3_000, 9_000, 27_000])
     expect(delays({ ...common, type: 'polynomial', factor: 3 })).toEqual([1_000, 8_000, 27_000, 64_000])
-    expect(delays({ type: 'custom', delay: (attempt) => `${attempt}s` })).toEqual([1_000, 2_000, 3_000, 4_000])
+    expect(delays({ type: 'custom', delay: (attempt) => `${attempt}s` })).toEqual([
+      1_000, 2_000, 3_000, 4_000,
+    ])
   })
 
   test('jitter stays in its range, and nothing passes the cap', () => {
     void fc.assert(
       fc.property(
-        fc.constantFrom('none', 'full', 'equal', 0, 20, 100),
+        fc.constantFrom<Jitter>('none', 'full', 'equal', 0, 20, 100),
         fc.constantFrom('fixed', 'linear', 'exponential', 'polynomial', 'decorrelated'),
         fc.integer({ min: 1, max: 10_000 }),
         fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
@@ -78,24 +83,35 @@ describe('lanes', () => {
   test('claim(n) takes the same lanes as n times claim(1), whatever waits', () => {
     const policy = compileLanes({}, 1_000)
     void fc.assert(
-      fc.property(fc.array(fc.nat(40), { minLength: 4, maxLength: 4 }), fc.nat(100), fc.integer({ min: 1, max: 60 }), (depths, turn, n) => {
-        const claim = (left: number[], count: number, from: number) => {
-          const room = { shared: count, own: [0, 0, 0, 0] }
-          const taken = [0, 0, 0, 0]
-          takeByPicks(room, planPicks(room, policy, ['q'], { turn: from, claim: 0 }), (_queue, lane, want) => {
-            const found = Math.min(want, left[lane] as number)
-            left[lane] = (left[lane] as number) - found
-            taken[lane] = (taken[lane] as number) + found
-            return found
-          })
-          return taken
-        }
-        const atOnce = claim([...depths], n, turn)
-        const left = [...depths]
-        const oneByOne = [0, 0, 0, 0]
-        for (let i = 0; i < n; i++) claim(left, 1, turn + i).forEach((k, lane) => (oneByOne[lane] = (oneByOne[lane] as number) + k))
-        expect(atOnce).toEqual(oneByOne)
-      }),
+      fc.property(
+        fc.array(fc.nat(40), { minLength: 4, maxLength: 4 }),
+        fc.nat(100),
+        fc.integer({ min: 1, max: 60 }),
+        (depths, turn, n) => {
+          const claim = (left: number[], count: number, from: number) => {
+            const room = { shared: count, own: [0, 0, 0, 0] }
+            const taken = [0, 0, 0, 0]
+            takeByPicks(
+              room,
+              planPicks(room, policy, ['q'], { turn: from, claim: 0 }),
+              (_queue, lane, want) => {
+                const found = Math.min(want, left[lane] as number)
+                left[lane] = (left[lane] as number) - found
+                taken[lane] = (taken[lane] as number) + found
+                return found
+              },
+            )
+            return taken
+          }
+          const atOnce = claim([...depths], n, turn)
+          const left = [...depths]
+          const oneByOne = [0, 0, 0, 0]
+          for (let i = 0; i < n; i++)
+            for (const [lane, k] of claim(left, 1, turn + i).entries())
+              oneByOne[lane] = (oneByOne[lane] as number) + k
+          expect(atOnce).toEqual(oneByOne)
+        },
+      ),
       { numRuns: 2_000 },
     )
   })
@@ -126,21 +142,27 @@ describe('lifecycle', () => {
   test('attempts end a failing job, crashes a poisonous one', () => {
     const fail = (n: number) => failed({ ...attempt, attempt: n }, verdict, backoff, retention, () => 0).to
     expect([fail(1), fail(2), fail(3)]).toEqual(['retrying', 'retrying', 'dead'])
-    const crash = (crashes: number) => crashed({ crashes, maxCrashes: 3, cancelReason: undefined }, failure, retention).to
+    const crash = (crashes: number) =>
+      crashed({ crashes, maxCrashes: 3, cancelReason: undefined }, failure, retention).to
     expect([crash(0), crash(1), crash(2)]).toEqual(['pending', 'pending', 'dead'])
-    expect(crashed({ crashes: 0, maxCrashes: 3, cancelReason: 'no' }, failure, retention).to).toBe('cancelled')
+    expect(crashed({ crashes: 0, maxCrashes: 3, cancelReason: 'no' }, failure, retention).to).toBe(
+      'cancelled',
+    )
     expect([0, 1, 2].map((crashes) => runsAlone({ ...attempt, crashes }))).toEqual([false, false, true])
     expect(runsAlone({ ...attempt, maxCrashes: 1 })).toBe(false)
   })
 })
 
 describe('failures', () => {
-  const cause = (message: string, name = 'Error') => describeFailure('job', { name, message, stack: `${name}\n    at run (file.js:1:2)` }).cause
+  const cause = (message: string, name = 'Error') =>
+    describeFailure('job', { name, message, stack: `${name}\n    at run (file.js:1:2)` }).cause
 
   test('ids, numbers and quoted values do not split a cause; names and places do', () => {
     expect(cause('user 17 not found')).toBe(cause('user 4711 not found'))
     expect(cause('no row "a"')).toBe(cause('no row "b c"'))
-    expect(cause('at 018f2a3b-1c2d-7e3f-8a4b-5c6d7e8f9a0b')).toBe(cause('at 018f2a3b-9999-7e3f-8a4b-5c6d7e8f9a0b'))
+    expect(cause('at 018f2a3b-1c2d-7e3f-8a4b-5c6d7e8f9a0b')).toBe(
+      cause('at 018f2a3b-9999-7e3f-8a4b-5c6d7e8f9a0b'),
+    )
     expect(cause('a', 'TypeError')).not.toBe(cause('a', 'RangeError'))
     expect(cause('timeout')).not.toBe(cause('refused'))
   })
@@ -150,7 +172,11 @@ describe('errors', () => {
   test('are recognised across realms', () => {
     const error = new MillraceError('CLOSED', 'x')
     const foreign = Object.assign(new Error('x'), { code: 'CLOSED', [Symbol.for('millrace.error')]: true })
-    expect([isMillraceError(error), isMillraceError(foreign, 'CLOSED'), isMillraceError(foreign, 'JOB_DEAD')]).toEqual([true, true, false])
+    expect([
+      isMillraceError(error),
+      isMillraceError(foreign, 'CLOSED'),
+      isMillraceError(foreign, 'JOB_DEAD'),
+    ]).toEqual([true, true, false])
     expect(isMillraceError({ code: 'CLOSED' })).toBe(false)
   })
 })
@@ -176,7 +202,8 @@ describe('ids', () => {
     const ids = times.flatMap((time) => Array.from({ length: 10_000 }, () => newId(time)))
     expect(new Set(ids).size).toBe(ids.length)
     expect([...ids].sort()).toEqual(ids)
-    for (const id of ids.slice(0, 100)) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    for (const id of ids.slice(0, 100))
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   })
 })
 

@@ -93,7 +93,10 @@ describe('runJob', () => {
     expect(await runJob(moody, 'fail', { attempt: 2 })).toMatchObject({ state: 'dead' })
     expect(await runJob(moody, 'refuse')).toMatchObject({ state: 'dead', failure: { message: 'never' } })
     expect(await runJob(moody, 'sleep')).toMatchObject({ state: 'scheduled', delay: 300_000 })
-    expect(await runJob(moody, 'odd' as never)).toMatchObject({ state: 'dead', failure: { code: 'INVALID_INPUT' } })
+    expect(await runJob(moody, 'odd' as never)).toMatchObject({
+      state: 'dead',
+      failure: { code: 'INVALID_INPUT' },
+    })
   })
 })
 

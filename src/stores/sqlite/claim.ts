@@ -1,8 +1,8 @@
 import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
-import { claim as sql } from './sql.generated.js'
 import { parse } from './parse.js'
+import { claim as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
@@ -50,7 +50,9 @@ export function makeClaim(tables: Tables): Claim {
     const now = clock.now()
     const workerNum = renewWorker(worker, now + request.lease)
     if (!tables.isFreshClaim(request.token)) {
-      return again.all(workerNum, request.token).map((row) => toClaimed(row as unknown as Row, request.token, row[12]))
+      return again
+        .all(workerNum, request.token)
+        .map((row) => toClaimed(row as unknown as Row, request.token, row[12]))
     }
     const claimed: ClaimedJob[] = []
     const open = new Map<string, number | undefined>()

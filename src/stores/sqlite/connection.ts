@@ -6,7 +6,7 @@
 import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type BetterSqlite3 from 'better-sqlite3'
-import { MillraceError, type ErrorCode } from '../../core/errors.js'
+import { type ErrorCode, MillraceError } from '../../core/errors.js'
 import { commit } from '../../system/turn.js'
 import { migrate } from './migrate.js'
 
@@ -149,11 +149,15 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
   try {
     db = new Database(options.file, { timeout: 0 })
   } catch (error) {
-    throw new MillraceError('STORE_REFUSED', `cannot open the SQLite file '${options.file}': ${text(error)}`, {
-      field: 'file',
-      value: options.file,
-      cause: error,
-    })
+    throw new MillraceError(
+      'STORE_REFUSED',
+      `cannot open the SQLite file '${options.file}': ${text(error)}`,
+      {
+        field: 'file',
+        value: options.file,
+        cause: error,
+      },
+    )
   }
   try {
     await prepare(db, options)
@@ -171,7 +175,10 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     const mode = db.pragma('journal_mode = wal', { simple: true })
     const inMemory = options.file === ':memory:' || options.file === ''
     if (mode !== 'wal' && !inMemory) {
-      throw new MillraceError('STORE_REFUSED', `'${options.file}' cannot use WAL (journal_mode stays '${mode}'); put it on a local disk`)
+      throw new MillraceError(
+        'STORE_REFUSED',
+        `'${options.file}' cannot use WAL (journal_mode stays '${mode}'); put it on a local disk`,
+      )
     }
     db.pragma(`synchronous = ${options.synchronous}`)
     db.pragma('cache_size = -65536')
@@ -184,7 +191,10 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     const check = options.integrityCheck === 'full' ? 'integrity_check(1)' : 'quick_check(1)'
     const verdict = db.pragma(check, { simple: true })
     if (verdict !== 'ok') {
-      throw new MillraceError('STORE_CORRUPT', `'${options.file}' is damaged: ${verdict}; restore it from a backup, or rescue it with 'sqlite3 .recover'`)
+      throw new MillraceError(
+        'STORE_CORRUPT',
+        `'${options.file}' is damaged: ${verdict}; restore it from a backup, or rescue it with 'sqlite3 .recover'`,
+      )
     }
   }
 }
@@ -205,7 +215,11 @@ async function loadDriver(): Promise<typeof BetterSqlite3> {
   try {
     return (await import('better-sqlite3')).default
   } catch (error) {
-    throw new MillraceError('DRIVER_MISSING', 'the SQLite engine needs its driver: npm install better-sqlite3', { cause: error })
+    throw new MillraceError(
+      'DRIVER_MISSING',
+      'the SQLite engine needs its driver: npm install better-sqlite3',
+      { cause: error },
+    )
   }
 }
 
@@ -214,11 +228,15 @@ function refuseOldLibrary(db: Database): void {
   const version = db.prepare('SELECT sqlite_version()').pluck().get() as string
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   if (major * 1e6 + minor * 1e3 + patch < 3_051_003) {
-    throw new MillraceError('STORE_REFUSED', `SQLite ${version} has a WAL bug that can corrupt shared files; install better-sqlite3 12.11 or newer`, {
-      field: 'sqlite_version',
-      value: version,
-      limit: '3.51.3',
-    })
+    throw new MillraceError(
+      'STORE_REFUSED',
+      `SQLite ${version} has a WAL bug that can corrupt shared files; install better-sqlite3 12.11 or newer`,
+      {
+        field: 'sqlite_version',
+        value: version,
+        limit: '3.51.3',
+      },
+    )
   }
 }
 
@@ -234,7 +252,11 @@ function refuseNetworkFile(file: string): void {
     return // the folder does not exist; opening says so better
   }
   if (networkTypes.has(type)) {
-    throw new MillraceError('STORE_REFUSED', `'${file}' is on a network file system, where SQLite loses data; use a local disk, or PostgreSQL`, { field: 'file', value: file })
+    throw new MillraceError(
+      'STORE_REFUSED',
+      `'${file}' is on a network file system, where SQLite loses data; use a local disk, or PostgreSQL`,
+      { field: 'file', value: file },
+    )
   }
 }
 
@@ -251,9 +273,11 @@ export function storeError(error: unknown): unknown {
 }
 
 function advise(code: string): [ErrorCode, string] {
-  if (code.startsWith('SQLITE_BUSY')) return ['STORE_BUSY', 'another process held the file for too long; nothing was written']
+  if (code.startsWith('SQLITE_BUSY'))
+    return ['STORE_BUSY', 'another process held the file for too long; nothing was written']
   if (code === 'SQLITE_FULL') return ['STORE_FULL', 'nothing was written; free some disk space and try again']
-  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') return ['STORE_CORRUPT', 'restore the file from a backup']
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB')
+    return ['STORE_CORRUPT', 'restore the file from a backup']
   if (code.startsWith('SQLITE_READONLY')) return ['STORE_REFUSED', 'the file or its folder is not writable']
   return ['STORE_FAILED', 'nothing was written']
 }

@@ -25,7 +25,14 @@ import type {
 } from '../../core/store.js'
 import { systemClock } from '../../system/clock.js'
 import { makeClaim } from './claim.js'
-import { closed, type Connection, type ConnectionOptions, type Database, openConnection, storeError } from './connection.js'
+import {
+  type Connection,
+  type ConnectionOptions,
+  closed,
+  type Database,
+  openConnection,
+  storeError,
+} from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
 import { type Insert, makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
@@ -160,9 +167,13 @@ export class SqliteStore implements Store {
     this.#open()
     const db = tx as Database
     if (typeof db?.prepare !== 'function' || db.inTransaction !== true) {
-      throw new MillraceError('STORE_REFUSED', 'tx must be a better-sqlite3 database inside a transaction of its own', {
-        field: 'tx',
-      })
+      throw new MillraceError(
+        'STORE_REFUSED',
+        'tx must be a better-sqlite3 database inside a transaction of its own',
+        {
+          field: 'tx',
+        },
+      )
     }
     let insert = this.#foreign.get(db)
     if (insert === undefined) {

@@ -28,7 +28,10 @@ export function makeInsert(tables: Tables, signals: Told): Insert {
       const dueAt = job.runAt ?? now + job.delay
       const state: JobState = dueAt > now ? 'scheduled' : 'pending'
       const done =
-        state === 'pending' && job.overrides === undefined && job.tags === undefined && job.metadata === undefined
+        state === 'pending' &&
+        job.overrides === undefined &&
+        job.tags === undefined &&
+        job.metadata === undefined
           ? plain.run(job.id, kind.id, now, job.input)
           : full.run(
               job.id,
@@ -87,7 +90,8 @@ class Run {
   }
 
   add(kind: Kind, seq: number): void {
-    const same = this.#kind !== undefined && this.#kind.queueId === kind.queueId && this.#kind.lane === kind.lane
+    const same =
+      this.#kind !== undefined && this.#kind.queueId === kind.queueId && this.#kind.lane === kind.lane
     if (!same || seq !== this.#to + 1) {
       this.end()
       this.#kind = kind

@@ -24,7 +24,9 @@ export function migrate(db: Database, file: string): void {
 
 /** Kept in a table of its own: `user_version` belongs to the caller, whose tables may share the file. */
 function version(db: Database): number {
-  const table = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'millrace_schema'").get()
+  const table = db
+    .prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'millrace_schema'")
+    .get()
   return table === undefined ? 0 : (db.prepare('SELECT version FROM millrace_schema').pluck().get() as number)
 }
 

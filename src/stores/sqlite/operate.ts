@@ -3,7 +3,7 @@ import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
 import type { JobRow, Read } from './read.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
-import { operate as sql, settle as settleSql, sweep as sweepSql } from './sql.generated.js'
+import { settle as settleSql, operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { type Kind, stateNumber, type Tables } from './tables.js'
 
@@ -26,7 +26,13 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
-    const report = { affected: [] as string[], asked: [] as string[], refused: [] as string[], missing, cursor }
+    const report = {
+      affected: [] as string[],
+      asked: [] as string[],
+      refused: [] as string[],
+      missing,
+      cursor,
+    }
     for (const row of rows) {
       report[apply(row, command, report.affected.length)].push(row.id)
     }
@@ -90,7 +96,15 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
     const to = delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
     const dueAt = delay > 0 ? now + delay : null
-    retryOne.run(stateNumber[to], kind.id, dueAt, now, change.input ?? null, change.overrides ?? null, row.seq)
+    retryOne.run(
+      stateNumber[to],
+      kind.id,
+      dueAt,
+      now,
+      change.input ?? null,
+      change.overrides ?? null,
+      row.seq,
+    )
     tally.add(kind.id, to, 1)
     if (to === 'pending') enterLane(kind, row.seq)
     else signals.due(delay)

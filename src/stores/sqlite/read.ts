@@ -1,6 +1,13 @@
 import { bounds } from '../../core/bounds.js'
 import { MillraceError } from '../../core/errors.js'
-import { type Failure, type JobRecord, type JobState, type JobTrail, jobStates, type LogLine } from '../../core/job.js'
+import {
+  type Failure,
+  type JobRecord,
+  type JobState,
+  type JobTrail,
+  jobStates,
+  type LogLine,
+} from '../../core/job.js'
 import { totalNames } from '../../core/lifecycle.js'
 import type { Cause, Counts, JobFilter, JobPage, JobQuery, KindCounts } from '../../core/store.js'
 import { stateName } from './insert.js'
@@ -149,7 +156,13 @@ export function makeRead(tables: Tables) {
     for (const { kind: id, what, n } of tally.all()) {
       const { queue, name, lane } = tables.kind(id)
       const key = `${queue}:${name}:${lane}`
-      const entry = kinds.get(key) ?? { queue, name, lane, states: zeroes(jobStates), totals: zeroes(totalNames) }
+      const entry = kinds.get(key) ?? {
+        queue,
+        name,
+        lane,
+        states: zeroes(jobStates),
+        totals: zeroes(totalNames),
+      }
       kinds.set(key, entry)
       const total = what.startsWith('total.')
       const counted = (total ? entry.totals : entry.states) as Record<string, number>
@@ -218,10 +231,14 @@ function readCursor(state: JobState, cursor: string | undefined): Place {
   }
   const place = cursor.split('.').map(Number)
   if (place.length !== 3 || !place.every(Number.isSafeInteger)) {
-    throw new MillraceError('INVALID_OPTION', `cursor is ${JSON.stringify(cursor)}; expected one that a list returned`, {
-      field: 'cursor',
-      value: cursor,
-    })
+    throw new MillraceError(
+      'INVALID_OPTION',
+      `cursor is ${JSON.stringify(cursor)}; expected one that a list returned`,
+      {
+        field: 'cursor',
+        value: cursor,
+      },
+    )
   }
   return place as Place
 }

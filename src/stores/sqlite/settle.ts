@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { isFinal, type Failure, type JobState } from '../../core/job.js'
+import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'

@@ -52,7 +52,8 @@ export class Signals {
   }
 
   settled(settlements: readonly Settlement[]): void {
-    if (this.#listeners.size > 0) this.#connection.afterCommit(() => this.#tell({ type: 'settled', settlements }))
+    if (this.#listeners.size > 0)
+      this.#connection.afterCommit(() => this.#tell({ type: 'settled', settlements }))
   }
 
   claimed(jobs: readonly ClaimedJob[]): void {

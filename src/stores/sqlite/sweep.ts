@@ -31,7 +31,12 @@ interface OrphanRow {
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
-export function makeSweep(connection: Connection, tables: Tables, signals: Signals, remove: RemoveRun): Sweep {
+export function makeSweep(
+  connection: Connection,
+  tables: Tables,
+  signals: Signals,
+  remove: RemoveRun,
+): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
   const promoteOne = db.prepare(sql.promote)
@@ -54,7 +59,8 @@ export function makeSweep(connection: Connection, tables: Tables, signals: Signa
       ...done,
       orphans: found.jobs,
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more: done.promoted >= request.limit || done.pruned >= request.limit || found.jobs.length >= request.limit,
+      more:
+        done.promoted >= request.limit || done.pruned >= request.limit || found.jobs.length >= request.limit,
     }
   }
 
@@ -63,7 +69,10 @@ export function makeSweep(connection: Connection, tables: Tables, signals: Signa
   }
 
   function hasExpired(now: number, { keep }: SweepRequest): boolean {
-    return finished(keep).some(([state, most]) => expired.get(stateNumber[state], now, 1) !== undefined || kept.get(state)! > most)
+    return finished(keep).some(
+      ([state, most]) =>
+        expired.get(stateNumber[state], now, 1) !== undefined || (kept.get(state) as number) > most,
+    )
   }
 
   function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {

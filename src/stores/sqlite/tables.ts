@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.js'
-import { jobStates, type JobState, type NewJob } from '../../core/job.js'
+import { type JobState, jobStates, type NewJob } from '../../core/job.js'
 import { type TotalName, totalNames } from '../../core/lifecycle.js'
 import type { Database } from './connection.js'
 import { tables as sql } from './sql.generated.js'
@@ -17,7 +17,10 @@ export interface Kind {
 
 type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'>
 
-export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<JobState, number>
+export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<
+  JobState,
+  number
+>
 
 const claimsRemembered = 1_000
 
@@ -142,7 +145,10 @@ export class Tables {
 
 /** Columns of the tally: the states, then the totals. */
 const columns = [...jobStates, ...totalNames.map((name) => `total.${name}`)]
-const totalNumber = Object.fromEntries(totalNames.map((name, i) => [name, jobStates.length + i])) as Record<TotalName, number>
+const totalNumber = Object.fromEntries(totalNames.map((name, i) => [name, jobStates.length + i])) as Record<
+  TotalName,
+  number
+>
 
 /** Counts by kind, summed in memory and written once per transaction. */
 class Tally {

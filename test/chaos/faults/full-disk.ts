@@ -52,7 +52,8 @@ async function attack(arena: Arena, disk: string): Promise<Row> {
     rmSync(ballast)
     const t = Date.now()
     const again = await arena.waitUntil(() => accepts(arena), settings.recoveryLimitMs)
-    if (!again) violations.push({ invariant: 'I13', text: 'enqueues are refused although there is space again' })
+    if (!again)
+      violations.push({ invariant: 'I13', text: 'enqueues are refused although there is space again' })
     resumed.push(Date.now() - t)
     arena.options.progress(`${round + 1} of ${rounds} rounds`)
   }
@@ -87,7 +88,10 @@ function fill(file: string): void {
 }
 
 function mount(folder: string): string | undefined {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'mounting a small disk needs root on Linux'
-  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', folder], { encoding: 'utf8' })
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    return 'mounting a small disk needs root on Linux'
+  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', folder], {
+    encoding: 'utf8',
+  })
   return status === 0 ? undefined : `mount failed: ${stderr?.trim()}`
 }

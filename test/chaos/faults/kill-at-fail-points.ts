@@ -21,7 +21,10 @@ export const killsAtFailPoints = [
   ),
   killAt('renewal', [{ 'renewal-before': 0.3 }, { 'renewal-after': 0.3 }]),
   // Somebody has to be lost before somebody can be rescued.
-  killAt('rescue', [{ 'rescue-before': 0.7, 'mid-handler': 0.01 }, { 'rescue-after': 0.7, 'mid-handler': 0.01 }]),
+  killAt('rescue', [
+    { 'rescue-before': 0.7, 'mid-handler': 0.01 },
+    { 'rescue-after': 0.7, 'mid-handler': 0.01 },
+  ]),
   killAt('mid-commit', [{ 'mid-commit': 0.1 }]),
 ]
 

@@ -8,7 +8,9 @@ export const killCheckpoint = fault('checkpoint', 1, async (arena) => {
   let left = arena.options.kills
   const slot = async () => {
     while (left-- > 0) {
-      const victim = arena.fleet.start('checkpoint-process', (name) => arena.childConfig(name), { doomed: true })
+      const victim = arena.fleet.start('checkpoint-process', (name) => arena.childConfig(name), {
+        doomed: true,
+      })
       const { signal } = await victim.exit
       if (signal === 'SIGKILL') await arena.bury(victim)
     }

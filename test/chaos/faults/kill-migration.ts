@@ -28,7 +28,9 @@ async function round(options: ArenaOptions): Promise<Row> {
   const arena = new Arena(options)
   try {
     const start = (armed: boolean) =>
-      arena.fleet.start('opener-process', (name) => ({ ...arena.childConfig(name), armed }), { doomed: armed })
+      arena.fleet.start('opener-process', (name) => ({ ...arena.childConfig(name), armed }), {
+        doomed: armed,
+      })
     const victims = Array.from({ length: options.kills }, () => start(true))
     const survivors = Array.from({ length: survivorsPerRound }, () => start(false))
     const exits = await Promise.all([...victims, ...survivors].map((member) => member.exit))

@@ -65,14 +65,21 @@ function inspect({ events, jobs }: Findings, id: string): { violations: Violatio
   const violations: Violation[] = []
   const poison = jobs.find((job) => job.id === id)
   if (poison?.state !== 'dead' || poison.crashes !== maxCrashes) {
-    violations.push({ invariant: 'I11', text: `the poison job is ${poison?.state} after ${poison?.crashes} crashes` })
+    violations.push({
+      invariant: 'I11',
+      text: `the poison job is ${poison?.state} after ${poison?.crashes} crashes`,
+    })
   }
   const starts = events.filter((event) => event.e === 'start' && event.id === id).length
   if (starts !== maxCrashes) {
-    violations.push({ invariant: 'I11', text: `the poison job started ${starts} times, the cap is ${maxCrashes}` })
+    violations.push({
+      invariant: 'I11',
+      text: `the poison job started ${starts} times, the cap is ${maxCrashes}`,
+    })
   }
   const harmed = jobs.filter((job) => job.id !== id && job.state !== 'completed')
-  if (harmed.length > 0) violations.push({ invariant: 'I11', text: `${harmed.length} innocent jobs did not complete` })
+  if (harmed.length > 0)
+    violations.push({ invariant: 'I11', text: `${harmed.length} innocent jobs did not complete` })
   const delays = delaysOf(events, id)
   return { violations, note: `others waited p50 ${medianOf(delays)} ms, max ${Math.max(...delays)} ms` }
 }

@@ -25,14 +25,21 @@ export const sigterm = fault('sigterm', 0, async (arena) => {
   return arena.judge({
     injected: rounds,
     inspect: (findings) => ({
-      violations: [...noCrashes(findings), ...interruptedBefore(findings, Number.POSITIVE_INFINITY, new Map())],
+      violations: [
+        ...noCrashes(findings),
+        ...interruptedBefore(findings, Number.POSITIVE_INFINITY, new Map()),
+      ],
       note: 'interrupted within grace 0',
     }),
   })
 })
 
-export const sigtermTwice = fault('sigterm-twice', 0, (arena) => forced(arena, settings.graceMs, 'second signal'))
-export const sigtermDeadline = fault('sigterm-deadline', 0, (arena) => forced(arena, shortGraceMs, 'deadline'))
+export const sigtermTwice = fault('sigterm-twice', 0, (arena) =>
+  forced(arena, settings.graceMs, 'second signal'),
+)
+export const sigtermDeadline = fault('sigterm-deadline', 0, (arena) =>
+  forced(arena, shortGraceMs, 'deadline'),
+)
 
 /** The victim's jobs would run for ever there, and end at once elsewhere. */
 async function forced(arena: Arena, graceMs: number, by: 'second signal' | 'deadline') {
@@ -62,7 +69,11 @@ async function forced(arena: Arena, graceMs: number, by: 'second signal' | 'dead
     injected: rounds,
     violations,
     inspect: (findings) => ({
-      violations: [...noCrashes(findings), ...interruptedBefore(findings, grace, signalled), ...atOnce(arena, findings)],
+      violations: [
+        ...noCrashes(findings),
+        ...interruptedBefore(findings, grace, signalled),
+        ...atOnce(arena, findings),
+      ],
       note: `given back at the ${by}; times are from it to the next start`,
     }),
   })
@@ -74,7 +85,8 @@ function roundsOf(arena: Arena): number {
 
 async function ended(arena: Arena, victim: Member, limitMs: number): Promise<void> {
   const exit = await Promise.race([victim.exit, sleep(limitMs + 1_000)])
-  if (exit === undefined) arena.fleet.crashes.push(`${victim.name} did not end within ${limitMs + 1_000} ms of its signal`)
+  if (exit === undefined)
+    arena.fleet.crashes.push(`${victim.name} did not end within ${limitMs + 1_000} ms of its signal`)
 }
 
 /** Nobody was lost, so nothing may count as a crash. */
@@ -85,7 +97,11 @@ function noCrashes({ jobs }: Findings): Violation[] {
 }
 
 /** Jobs that had started and were given back before their time. */
-function interruptedBefore({ events }: Findings, graceMs: number, signalled: ReadonlyMap<string, number>): Violation[] {
+function interruptedBefore(
+  { events }: Findings,
+  graceMs: number,
+  signalled: ReadonlyMap<string, number>,
+): Violation[] {
   const started = new Map<string, string>()
   for (const event of events) if (event.e === 'start') started.set(event.token, event.worker)
   const early = events.filter((event) => {

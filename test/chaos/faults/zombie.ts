@@ -35,7 +35,10 @@ export const zombieKilled = fault('zombie-killed', 0.3, async (arena) => {
     await sleep(500)
     await arena.kill(victim)
     const worker = await victim.ready
-    await arena.waitUntil(async () => (await arena.heldBy(worker)).length === 0, settings.recoveryLimitMs + 1_000)
+    await arena.waitUntil(
+      async () => (await arena.heldBy(worker)).length === 0,
+      settings.recoveryLimitMs + 1_000,
+    )
   }
   await stopFeeding()
   return arena.judge({ injected: arena.kills })

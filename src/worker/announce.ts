@@ -1,0 +1,36 @@
+import type { Runtime } from '../client/runtime.js'
+import type { Outcome } from '../core/lifecycle.js'
+import type { SettleResult } from '../core/store.js'
+import type { Run } from './run.js'
+
+/** Tells what became of a run, once the store has said so. */
+export function announce(run: Run, outcome: Outcome, result: SettleResult, runtime: Runtime): void {
+  const { events, clock } = runtime
+  if (result === 'lost') return events.emit('lost', run.event())
+  switch (outcome.to) {
+    case 'completed':
+      if (run.inserts !== undefined && events.wants('enqueued')) {
+        for (const { id, name, queue } of run.inserts)
+          events.emit('enqueued', { id, name, queue, duplicate: false })
+      }
+      if (!events.wants('completed')) return
+      return events.emit('completed', {
+        ...run.event(),
+        ran: clock.monotonic() - run.startedAt,
+        waited: run.job.startedAt - run.job.readyAt,
+      })
+    case 'retrying':
+    case 'dead': {
+      const { failure, delay } = outcome
+      if (failure === undefined) return
+      events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })
+      if (outcome.to === 'dead') events.emit('dead', { ...run.event(), failure })
+      else events.emit('retrying', { ...run.event(), failure, delay })
+      return
+    }
+    case 'cancelled':
+      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? '' })
+    default:
+      return
+  }
+}
