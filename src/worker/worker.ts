@@ -239,17 +239,23 @@ export class Worker {
       if (runsAlone(job)) {
         if (this.#runs.size > 0 || !this.#exchange.idle) return
         this.#next++
-        this.#giveBackUnstarted()
-        this.#alone = true
-        // What was just given back must be stored before the danger begins.
-        void this.#exchange.flushed().then(() => this.#start(job))
-        return
+        return this.#startAlone(job)
       }
       this.#next++
       this.#start(job)
     }
     if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency)
       this.#exchange.wake()
+  }
+
+  /** What is given back must be stored before the danger begins. */
+  #startAlone(job: ClaimedJob): void {
+    this.#giveBackUnstarted()
+    this.#alone = true
+    void this.#exchange.flushed().then(() => {
+      if (this.#phase === 'running') this.#start(job)
+      else this.#exchange.settle(job.id, job.token, released(), undefined)
+    })
   }
 
   #start(job: ClaimedJob): void {

@@ -7,8 +7,8 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     '  a-flaky-network: attempt 2 failed: connection reset',
     'a-flaky-network: price 103',
     'a-busy-server: price 102',
-    'job a-wrong-address (fetch-price) died after 1 attempts: 404: no such product',
-    'job a-buggy-handler (fetch-price) died after 1 attempts: price is not a function',
+    'job a-wrong-address (fetch-price) died at attempt 1: 404: no such product',
+    'job a-buggy-handler (fetch-price) died at attempt 1: price is not a function',
     '  1 x 404: no such product, such as a-wrong-address',
     '  a-wrong-address: price 101',
     '  6 completed, 1 dead: the bug is still there',
@@ -39,6 +39,7 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'after a rollback: 1 orders, 1 jobs',
     'receipt for order 1',
   ],
+  testing: ['a week and ten minutes passed in a moment'],
   shutdown: [
     'SIGTERM: 2 jobs are running',
     'stopped: 1 completed, 2 pending, 0 running',
