@@ -26,7 +26,7 @@ export interface Store {
   insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]>
   /** Settles what ended and claims what is next: one round trip, one commit. */
   exchange(request: ExchangeRequest): Promise<ExchangeResult>
-  /** Renews the worker's lease (nine tenths of it are left at least) and writes what its jobs reported. */
+  /** Renews the worker's lease and writes what its running jobs reported. */
   extend(request: ExtendRequest): Promise<ExtendResult>
   /** Due jobs become ready, finished ones expire, orphans of dead workers are named. Bounded per call. */
   sweep(request: SweepRequest): Promise<SweepReport>

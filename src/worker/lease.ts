@@ -29,6 +29,7 @@ export class LeaseKeeper {
   #beating: Promise<void> | undefined
   #cancelTimer: (() => void) | undefined
   #cancelReport: (() => void) | undefined
+  #cancelLook: (() => void) | undefined
   #stopped = false
 
   constructor(runtime: Runtime, worker: string, lease: number, holder: LeaseHolder) {
@@ -49,6 +50,7 @@ export class LeaseKeeper {
     this.#stopped = true
     this.#cancelTimer?.()
     this.#cancelReport?.()
+    this.#cancelLook?.()
   }
 
   /** A blocked event loop may have delayed the renewal: whoever acts on leases calls this first. */
@@ -63,6 +65,23 @@ export class LeaseKeeper {
       this.#cancelReport = undefined
       void this.beat()
     })
+  }
+
+  /** Another process changed something: it may have cancelled a job of ours. Reads, writes nothing. */
+  lookSoon(): void {
+    if (this.#cancelLook !== undefined || this.#stopped) return
+    this.#cancelLook = this.#runtime.clock.after(reportMs, () => {
+      this.#cancelLook = undefined
+      void this.#look().catch((error: unknown) => this.#failed(error))
+    })
+  }
+
+  async #look(): Promise<void> {
+    const ids = [...this.#holder.runs()].map((run) => run.job.id)
+    for (const job of await this.#runtime.store.get(ids)) {
+      if (job?.state !== 'running' || job.worker !== this.#worker) continue
+      if (job.cancelReason !== undefined) this.#holder.cancel(job.id, job.cancelReason)
+    }
   }
 
   beat(): Promise<void> {

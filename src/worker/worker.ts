@@ -194,7 +194,7 @@ export class Worker {
         return
       case 'changed':
         this.#lookForWork()
-        if (this.#runs.size > 0) this.#lease.beatSoon()
+        if (this.#runs.size > 0) this.#lease.lookSoon()
         return
       case 'settled':
       case 'claimed':

@@ -8,8 +8,8 @@ import { leaseToken } from './token.js'
 
 export interface Claim {
   take(worker: string, request: ClaimRequest): ClaimedJob[]
-  /** Whether any of the asked lanes has a job; reads only. */
-  couldFind(request: ClaimRequest): boolean
+  /** Whether a claim would give anything; reads only. */
+  couldFind(worker: string, request: ClaimRequest): boolean
 }
 
 type Row = [
@@ -39,7 +39,9 @@ export function makeClaim(tables: Tables): Claim {
 
   return { take: takeHeads, couldFind }
 
-  function couldFind({ picks }: ClaimRequest): boolean {
+  function couldFind(worker: string, { picks, token }: ClaimRequest): boolean {
+    const num = tables.workerNumber(worker)
+    if (num !== undefined && again.get(num, token) !== undefined) return true
     return picks.some(({ queue, lane }) => {
       const queueId = tables.openQueue(queue)
       return queueId !== undefined && head.get(queueId, lane) !== undefined
@@ -49,11 +51,9 @@ export function makeClaim(tables: Tables): Claim {
   function takeHeads(worker: string, request: ClaimRequest): ClaimedJob[] {
     const now = clock.now()
     const workerNum = renewWorker(worker, now + request.lease)
-    if (!tables.isFreshClaim(request.token)) {
-      return again
-        .all(workerNum, request.token)
-        .map((row) => toClaimed(row as unknown as Row, request.token, row[12]))
-    }
+    const before = again.all(workerNum, request.token)
+    if (before.length > 0)
+      return before.map((row) => toClaimed(row as unknown as Row, request.token, row[12]))
     const claimed: ClaimedJob[] = []
     const open = new Map<string, number | undefined>()
 
@@ -79,7 +79,7 @@ export function makeClaim(tables: Tables): Claim {
     const kind = tables.kind(row[2])
     return {
       id: row[1],
-      token: leaseToken(row[0], kind.id, token),
+      token: leaseToken(row[1], row[0], kind.id, token),
       name: kind.name,
       queue: kind.queue,
       lane: kind.lane,

@@ -6,10 +6,7 @@ import { extend as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
-export interface Extend {
-  look(request: ExtendRequest): ExtendResult | undefined
-  extend(request: ExtendRequest): ExtendResult
-}
+export type Extend = (request: ExtendRequest) => ExtendResult
 
 interface HeldRow {
   readonly id: string
@@ -25,27 +22,15 @@ export function makeExtend(tables: Tables, writeReport: WriteReport): Extend {
   const held = db.prepare<[number], HeldRow>(sql.held)
   const renew = makeRenew(tables)
 
-  return { look, extend }
-
-  /** An answer without a write, for a worker that asks again soon after a renewal and has nothing to report. */
-  function look(request: ExtendRequest): ExtendResult | undefined {
-    const fresh = tables.workerIsAlive(request.worker, clock.now() + request.lease * 0.9)
-    const silent = request.held.every((job) => job.progress === undefined && job.logs === undefined)
-    return fresh && silent ? check(request, tables.workerNumber(request.worker)) : undefined
-  }
-
-  function extend(request: ExtendRequest): ExtendResult {
-    return check(request, renew(request.worker, clock.now() + request.lease))
-  }
-
-  function check(request: ExtendRequest, num: number | undefined): ExtendResult {
-    if (request.held.length === 0 || num === undefined) return { lost: [], cancels: [] }
+  return (request) => {
+    const num = renew(request.worker, clock.now() + request.lease)
+    if (request.held.length === 0) return { lost: [], cancels: [] }
     const rows = new Map(held.all(num).map((row) => [row.id, row]))
     const lost: string[] = []
     const cancels: { id: string; reason: string }[] = []
     for (const job of request.held) {
       const row = rows.get(job.id)
-      if (row === undefined || leaseToken(row.seq, row.kind, row.token) !== job.token) {
+      if (row === undefined || leaseToken(row.id, row.seq, row.kind, row.token) !== job.token) {
         lost.push(job.id)
         continue
       }

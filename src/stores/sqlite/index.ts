@@ -104,15 +104,19 @@ export class SqliteStore implements Store {
 
   exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { settlements, claim } = request
-    if (settlements.length === 0 && claim !== undefined && this.#engine?.claim.couldFind(claim) === false) {
+    if (
+      settlements.length === 0 &&
+      claim !== undefined &&
+      this.#engine?.claim.couldFind(request.worker, claim) === false
+    ) {
       // Looking takes no lock: an idle worker keeps nobody from writing.
       return Promise.resolve({ settled: [], claimed: [] })
     }
     return this.#write((engine) => engine.exchange(request))
   }
 
-  async extend(request: ExtendRequest): Promise<ExtendResult> {
-    return this.#open().extend.look(request) ?? this.#write((engine) => engine.renew(request))
+  extend(request: ExtendRequest): Promise<ExtendResult> {
+    return this.#write((engine) => engine.renew(request))
   }
 
   async sweep(request: SweepRequest): Promise<SweepReport> {
@@ -214,7 +218,6 @@ function makeEngine(connection: Connection, clock: Clock) {
     insert,
     claim,
     exchange,
-    extend,
     renew,
     sweep: makeSweep(connection, tables, signals, remove),
     operate: makeOperate(tables, read, signals, remove),
@@ -233,7 +236,7 @@ function makeEngine(connection: Connection, clock: Clock) {
 
   function renew(request: ExtendRequest): ExtendResult {
     if (request.held.length > 0) signals.reported(request.held)
-    return extend.extend(request)
+    return extend(request)
   }
 
   function configure(queue: string, { paused }: QueueSettings): void {

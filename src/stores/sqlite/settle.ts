@@ -84,7 +84,8 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
     function settleOne(index: number): void {
       const settlement = settlements[index] as Settlement
       const { outcome } = settlement
-      const lease = readToken(settlement.token)
+      const lease = readToken(settlement.id, settlement.token)
+      if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
       results[index] = 'applied'
@@ -135,10 +136,11 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
     const leases: Lease[] = []
     const retain = settlements[start]?.outcome.retain
     for (let i = start; i < settlements.length; i++) {
-      const { outcome, token, inserts, report } = settlements[i] as Settlement
+      const { id, outcome, token, inserts, report } = settlements[i] as Settlement
       if (outcome.to !== 'completed' || outcome.retain !== retain) break
       if (inserts !== undefined || report !== undefined) break
-      const lease = readToken(token)
+      const lease = readToken(id, token)
+      if (lease === undefined) break
       const previous = leases.at(-1)
       if (previous !== undefined && (lease.seq !== previous.seq + 1 || lease.claim !== previous.claim)) break
       leases.push(lease)

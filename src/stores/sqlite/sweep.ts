@@ -59,8 +59,7 @@ export function makeSweep(
       ...done,
       orphans: found.jobs,
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more:
-        done.promoted >= request.limit || done.pruned >= request.limit || found.jobs.length >= request.limit,
+      more: done.promoted >= request.limit || done.pruned >= request.limit || found.more,
     }
   }
 
@@ -117,22 +116,23 @@ export function makeSweep(
   }
 
   /** Jobs of workers whose lease ran out, and such workers without any. */
-  function findOrphans(now: number, limit: number): { jobs: OrphanedJob[]; idle: number[] } {
+  function findOrphans(now: number, limit: number): { jobs: OrphanedJob[]; idle: number[]; more: boolean } {
     const jobs: OrphanedJob[] = []
     const idle: number[] = []
-    for (const worker of lost.all(now, limit)) {
+    const workers = lost.all(now, limit)
+    for (const worker of workers) {
       const rows = orphans.all(worker.num, limit - jobs.length)
       if (rows.length === 0 && jobs.length < limit) idle.push(worker.num)
       for (const row of rows) jobs.push(toOrphan(row, worker.id))
     }
-    return { jobs, idle }
+    return { jobs, idle, more: jobs.length >= limit || workers.length >= limit }
   }
 
   function toOrphan(row: OrphanRow, worker: string): OrphanedJob {
     const kind = tables.kind(row.kind)
     return {
       id: row.id,
-      token: leaseToken(row.seq, row.kind, row.token),
+      token: leaseToken(row.id, row.seq, row.kind, row.token),
       name: kind.name,
       queue: kind.queue,
       lane: kind.lane,

@@ -22,8 +22,6 @@ export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state
   number
 >
 
-const claimsRemembered = 1_000
-
 /**
  * The small tables that every verb needs, over one connection: names become numbers, and counts are summed
  * up until the end of the transaction. Numbers learned in a transaction that was rolled back are forgotten.
@@ -36,8 +34,6 @@ export class Tables {
   #kindsByKey = new Map<string, Kind>()
   #last: Kind | undefined
   #workers = new Map<string, number>()
-  /** Tokens of the last claims of this process: a claim whose reply was lost may be asked again. */
-  #claims = new Set<string>()
   readonly #queue
   readonly #addQueue
   readonly #pause
@@ -61,7 +57,6 @@ export class Tables {
     this.#kindsById.clear()
     this.#kindsByKey.clear()
     this.#workers.clear()
-    this.#claims.clear()
     this.#last = undefined
     this.tally.forget()
   }
@@ -124,17 +119,6 @@ export class Tables {
 
   rememberWorker(id: string, num: number): void {
     this.#workers.set(id, num)
-  }
-
-  /** Whether the claim is new; from now on it is not. */
-  isFreshClaim(token: string): boolean {
-    if (this.#claims.has(token)) return false
-    this.#claims.add(token)
-    if (this.#claims.size > claimsRemembered) {
-      const [oldest] = this.#claims
-      this.#claims.delete(oldest as string)
-    }
-    return true
   }
 
   workerIsAlive(id: string, now: number): boolean {

@@ -55,6 +55,7 @@ export function claimTests(test: Test): void {
       attempt: 1,
       crashes: 0,
       createdAt,
+      readyAt: createdAt,
       startedAt: createdAt + 7,
       retryDelay: 0,
     })
@@ -105,6 +106,20 @@ export function claimTests(test: Test): void {
     await advance(10)
     await sweep(store)
     assert.deepEqual(idsOf(await claim(store, 10)).sort(), [soon, promoted].sort())
+  })
+
+  test('a claim tells since when the job was ready', async ({ store, advance }) => {
+    const now = await timeOf(store)
+    const due = await insertOne(store, { delay: 10 })
+    const promoted = await insertOne(store, { delay: 1_000 })
+    await advance(5)
+    await store.operate({ ids: [promoted] }, { do: 'promote' })
+    const plain = await insertOne(store)
+    await advance(10)
+    await sweep(store)
+    await advance(10)
+    const readyAt = Object.fromEntries((await claim(store, 3)).map((job) => [job.id, job.readyAt]))
+    assert.deepEqual(readyAt, { [due]: now + 15, [promoted]: now + 5, [plain]: now + 5 })
   })
 
   test('a claim repeated with its token returns what it holds, and takes no more', async ({

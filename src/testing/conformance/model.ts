@@ -371,11 +371,11 @@ class Run {
   #checkOrphan(orphan: OrphanedJob): void {
     const job = this.#world.orphans().find(({ id }) => id === orphan.id)
     assert.ok(job?.lease, `${orphan.id} is an orphan`)
-    const { id, name, queue, attempt, crashes, maxCrashes, cancelReason } = job
+    const { id, name, queue, lane, attempt, crashes, maxCrashes, cancelReason } = job
     const { token, worker } = job.lease
     assert.deepEqual(
       orphan,
-      { id, token, name, queue, attempt, worker, crashes, maxCrashes, cancelReason },
+      { id, token, name, queue, lane, attempt, worker, crashes, maxCrashes, cancelReason },
       'orphan',
     )
   }

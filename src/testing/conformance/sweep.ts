@@ -215,7 +215,7 @@ export function sweepOrphans(test: Test): void {
     assert.deepEqual((await sweep(store)).orphans, [])
     await advance(1)
     const { id, token } = job
-    const about = { id, token, name: 'fragile', queue: job.queue, worker: 'lost' }
+    const about = { id, token, name: 'fragile', queue: job.queue, lane: job.lane, worker: 'lost' }
     const expected = { ...about, attempt: 1, crashes: 0, maxCrashes: 4, cancelReason: undefined }
     assert.deepEqual((await sweep(store)).orphans, [expected])
     assert.deepEqual((await sweep(store)).orphans, [expected], 'until somebody rescues them')
