@@ -23,6 +23,9 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
+/** Jobs of one `enqueueMany` per turn: timers go on meanwhile, and workers of this process keep up. */
+const perTurn = 500
+
 /** Adds jobs. All calls of one turn of the event loop become one insert; each resolves after its commit. */
 export class Enqueuer {
   readonly #runtime: Runtime
@@ -58,10 +61,9 @@ export class Enqueuer {
     }
     await this.#runtime.ready()
     const handles: JobHandle<R>[] = []
-    for (let i = 0; i < texts.length; i += bounds.batch) {
-      // One batch per turn, so that workers and timers of this process go on meanwhile.
+    for (let i = 0; i < texts.length; i += perTurn) {
       await nextTurn()
-      const batch = texts.slice(i, i + bounds.batch).map((text) => newJob(this.#runtime, job, text, options))
+      const batch = texts.slice(i, i + perTurn).map((text) => newJob(this.#runtime, job, text, options))
       const results = await this.#runtime.store.insert(batch)
       for (let k = 0; k < batch.length; k++)
         handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))

@@ -86,11 +86,13 @@ export type Step =
       readonly rescue: boolean
     }
   | { readonly step: 'claim again'; readonly claim: number }
-  /** All jobs of one claim completed in one call, as a busy worker does. */
+  /** All jobs of one claim settled alike in one call, as a busy worker does. */
   | {
-      readonly step: 'complete all'
+      readonly step: 'settle all'
       readonly claim: number
       readonly impostor: boolean
+      readonly forged: boolean
+      readonly release: boolean
       readonly result: string | undefined
       readonly retain: number
     }
@@ -123,7 +125,10 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
   const rarely = fc.nat(9).map((n) => n === 9)
   const queue = fc.nat(1)
   const name = fc.nat(1)
-  const lane = fc.nat(laneCount - 1)
+  const lane = fc.oneof(
+    { weight: 1, arbitrary: fc.constant(2) },
+    { weight: 1, arbitrary: fc.nat(laneCount - 1) },
+  )
   const cause = fc.nat(1)
   const lease = fc.oneof({ weight: 4, arbitrary: fc.nat(4) }, { weight: 1, arbitrary: fc.nat(30) })
   const leaseMs = fc.constantFrom(50, 20)
@@ -214,9 +219,11 @@ export function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
     {
       weight: 2,
       arbitrary: fc.record({
-        step: fc.constant('complete all' as const),
+        step: fc.constant('settle all' as const),
         claim: fc.nat(2),
         impostor: rarely,
+        forged: rarely,
+        release: rarely,
         result: sometimes(fc.constant('1')),
         retain,
       }),

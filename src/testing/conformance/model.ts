@@ -152,8 +152,8 @@ class Run {
         return this.#exchange(step)
       case 'claim again':
         return this.#claimAgain(step.claim)
-      case 'complete all':
-        return this.#completeAll(step)
+      case 'settle all':
+        return this.#settleAll(step)
       case 'extend':
         return this.#extend(step)
       case 'sweep':
@@ -268,21 +268,24 @@ class Run {
   }
 
   /** Of the leases that the claim ever gave, so that some may be settled or in other hands by now. */
-  async #completeAll(step: Extract<Step, { step: 'complete all' }>): Promise<void> {
+  async #settleAll(step: Extract<Step, { step: 'settle all' }>): Promise<void> {
     const claim = this.#claims[step.claim]
     if (claim === undefined) return
-    const keep = { completed: step.retain, dead: 0 }
+    const outcome = step.release ? released() : complete(step.result, { completed: step.retain, dead: 0 })
     const settlements = this.#leases
       .filter(({ lease }) => lease.claim === claim.request.token)
       .reverse()
-      .map(({ id, lease }) => ({
-        id,
-        token: lease.token,
-        outcome: complete(step.result, keep),
-        inserts: undefined,
-      }))
-    const worker = step.impostor ? workerOf(0) : claim.worker
+      .map(({ id, lease }) => {
+        const token = step.forged ? forge(lease.token) : lease.token
+        return { id, token, outcome, inserts: undefined }
+      })
+    const worker = step.impostor ? this.#otherThan(claim.worker) : claim.worker
     await this.#send({ worker, settlements, claim: undefined })
+  }
+
+  /** Preferably one that the store knows. */
+  #otherThan(worker: string): string {
+    return [...this.#world.leases.keys()].find((other) => other !== worker) ?? 'nobody'
   }
 
   async #extend(step: Extract<Step, { step: 'extend' }>): Promise<void> {
