@@ -5,7 +5,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type EnqueueOptions, isMillraceError, type JobDefinition, type JobState, Millrace } from 'millrace'
-import { check, type FinalJob, type Loss, type Violation } from './checker.js'
+import { check, type FinalJob, type Invariant, type Loss, type Violation } from './checker.js'
 import type { ChildConfig } from './child.js'
 import type { JobRecord } from './contract.js'
 import { type EngineName, engines, integrity, openStore, type Place } from './engine.js'
@@ -39,10 +39,8 @@ export interface Judgement {
   readonly allowedErrors?: readonly string[]
   /** The fault makes workers write without a lease; it failed if none tried. */
   readonly expectStale?: boolean
-  /** What the fault itself found wrong. */
-  readonly violations?: readonly Violation[]
-  /** Looks at what the checker does not know of. */
-  readonly inspect?: (findings: Findings) => { violations?: readonly Violation[]; note?: string }
+  /** Looks at what the checker does not know of; returns a note. */
+  readonly inspect?: (findings: Findings) => string | undefined
 }
 
 export interface Findings {
@@ -57,7 +55,7 @@ const allStates = [...liveStates, 'completed', 'dead', 'cancelled'] as const
 const manyCrashes = 1_000
 
 /** An idle worker has nothing to wait for after SIGTERM. */
-const endLimitMs = 3_000
+const endLimitMs = 2_000
 
 export class Arena {
   readonly options: ArenaOptions
@@ -66,6 +64,8 @@ export class Arena {
   readonly fleet: Fleet
   readonly mill: Millrace
   readonly losses: Loss[] = []
+  /** What went wrong on the way. */
+  readonly violations: Violation[] = []
   kills = 0
   #enqueued = 0
   readonly #journals: string
@@ -180,6 +180,18 @@ export class Arena {
     await this.bury(member, t)
   }
 
+  /** A process that got SIGTERM ends with its grace at the latest, or is accused and killed. */
+  async ended(member: Member, graceMs: number): Promise<void> {
+    const limitMs = graceMs + endLimitMs
+    if ((await Promise.race([member.exit, sleep(limitMs)])) !== undefined) return
+    this.accuse('I13', `${member.name} did not end within ${limitMs} ms of its signal`)
+    member.signal('SIGKILL')
+  }
+
+  accuse(invariant: Invariant, text: string): void {
+    this.violations.push({ invariant, text })
+  }
+
   async counts(): Promise<Record<JobState, number>> {
     const { states } = await this.mill.stats()
     return { ...states }
@@ -219,14 +231,13 @@ export class Arena {
     })
     const injected =
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
-    const inspected = judgement.inspect?.({ events, jobs }) ?? {}
-    const own: Violation[] = this.fleet.crashes.map((text) => ({ invariant: 'harness', text }))
+    const finding = judgement.inspect?.({ events, jobs })
+    for (const text of this.fleet.crashes) this.accuse('harness', text)
     const state = integrity(this.place)
-    if (state !== 'ok') own.push({ invariant: 'harness', text: `the store is damaged: ${state}` })
-    if (judgement.expectStale && verdict.staleAttempts === 0) {
-      own.push({ invariant: 'harness', text: 'no stale write was tried' })
-    }
-    if (injected === 0) own.push({ invariant: 'harness', text: 'no fault was injected' })
+    if (state !== 'ok') this.accuse('harness', `the store is damaged: ${state}`)
+    if (injected === 0) this.accuse('harness', 'no fault was injected')
+    if (judgement.expectStale && verdict.staleAttempts === 0)
+      this.accuse('harness', 'no stale write was tried')
     return {
       engine: this.options.engine,
       fault: this.options.fault,
@@ -243,13 +254,8 @@ export class Arena {
       drainMs: drainedAfterMs ?? null,
       ms: Date.now() - this.#startedAt,
       seed: this.random.seed,
-      note: [judgement.note, inspected.note].filter((note) => note !== undefined).join('; '),
-      violations: [
-        ...verdict.violations,
-        ...(judgement.violations ?? []),
-        ...(inspected.violations ?? []),
-        ...own,
-      ],
+      note: [judgement.note, finding].filter((note) => note !== undefined).join('; '),
+      violations: [...verdict.violations, ...this.violations],
     }
   }
 
@@ -267,9 +273,7 @@ export class Arena {
   /** By SIGTERM first, so that each run ends with a proper shutdown too. */
   async #endProcesses(): Promise<void> {
     for (const member of this.fleet.members) member.signal('SIGTERM')
-    await Promise.race([Promise.all(this.fleet.members.map((member) => member.exit)), sleep(endLimitMs)])
-    for (const { name } of this.fleet.members)
-      this.fleet.crashes.push(`${name} did not end within ${endLimitMs} ms`)
+    await Promise.all(this.fleet.members.map((member) => this.ended(member, 0)))
     await this.fleet.killAll()
   }
 

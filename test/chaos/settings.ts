@@ -1,6 +1,6 @@
 /** The times of all runs. Short leases make recovery quick; the product's defaults are far longer. */
 export const settings = {
-  leaseMs: 800,
+  leaseMs: 1_000,
   /** Also how often a worker sweeps. */
   pollMs: 100,
   concurrency: 8,

@@ -52,10 +52,13 @@ const worker = mill.worker({
   ...(config.prefetch !== undefined && { prefetch: config.prefetch }),
 })
 doom.worker = worker.id
-// Once: a listener that stays would keep the process after its drain.
-process.once('SIGTERM', () => {
-  store.draining()
-  if (doom.strikes('drain')) setTimeout(() => doom.die('drain'), random.between(0, 40))
-})
+// Only where it is needed: with a listener of its own, a process has to end by itself.
+if (config.armed?.drain !== undefined) process.once('SIGTERM', dieWhileDraining)
 await worker.start()
 tellReady(worker.id)
+
+function dieWhileDraining(): void {
+  store.draining()
+  if (doom.strikes('drain')) setTimeout(() => doom.die('drain'), random.between(0, 40))
+  void worker.stop().then(() => process.exit())
+}

@@ -31,7 +31,7 @@ function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: 
   tables.leave(entry)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {
-    tables.jobs.delete(id)
+    tables.jobs.delete(entry)
   } else {
     apply(tables, entry, outcome, lease, now)
     if (report !== undefined) writeReport(entry, report)

@@ -474,9 +474,9 @@ export function settleTests(test: Test): void {
     assert.deepEqual(await claim(store, 5, { queues: [job.queue] }), [])
   })
 
-  test('a result or a cancel that was asked for does not outlive another outcome', async ({ store }) => {
-    const [ids, outcomes] = [await insertMany(store, 4), [released(), retryIn(5), complete(), die()]]
-    const claimed = await claim(store, 4)
+  test('a cancel that was asked for does not show on a job that ended otherwise', async ({ store }) => {
+    const [ids, outcomes] = [await insertMany(store, 2), [complete(), die()]]
+    const claimed = await claim(store, 2)
     await store.operate({ ids }, { do: 'cancel', reason: 'asked', retain: 1_000 })
     for (const [i, job] of claimed.entries()) {
       assert.equal(await settle(store, job, outcomes[i] as Outcome), 'applied')

@@ -24,7 +24,7 @@ export const eightWriters = fault('eight-writers', 0, async (arena) => {
     arena.options.progress(`${round + 1} of ${rounds} rounds`)
   }
   for (const producer of producers) producer.signal('SIGTERM')
-  await Promise.all(producers.map((producer) => producer.exit))
+  await Promise.all(producers.map((producer) => arena.ended(producer, 0)))
   const note = `8 writers, ${rounds} long readers, ${rounds} long writers; log grew to ${(walBytes / 1e6).toFixed(1)} MB`
   return arena.judge({ injected: 8 + 2 * rounds, note })
 })

@@ -6,7 +6,6 @@ import { spawnSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Arena, sleep } from '../arena.js'
-import type { Violation } from '../checker.js'
 import { type Fault, inArena } from '../fault.js'
 import { emptyRow, type Row } from '../row.js'
 import { settings } from '../settings.js'
@@ -40,32 +39,29 @@ async function attack(arena: Arena, disk: string): Promise<Row> {
   await Promise.all([arena.startWorker(), arena.startWorker()])
   const producer = arena.launchProducer({ jobs: Number.MAX_SAFE_INTEGER, pauseMs: 30, ballastBytes: 500 })
   await producer.ready
-  const violations: Violation[] = []
   const resumed: number[] = []
   for (let round = 0; round < rounds; round++) {
     await sleep(700)
     const ballast = join(disk, 'ballast')
     fill(ballast)
     const refused = await arena.waitUntil(async () => !(await accepts(arena)), 5_000)
-    if (!refused) violations.push({ invariant: 'harness', text: 'no enqueue was refused on the full disk' })
+    if (!refused) arena.accuse('harness', 'no enqueue was refused on the full disk')
     await sleep(settings.leaseMs * 1.5)
     rmSync(ballast)
     const t = Date.now()
     const again = await arena.waitUntil(() => accepts(arena), settings.recoveryLimitMs)
-    if (!again)
-      violations.push({ invariant: 'I13', text: 'enqueues are refused although there is space again' })
+    if (!again) arena.accuse('I13', 'enqueues are refused although there is space again')
     resumed.push(Date.now() - t)
     arena.options.progress(`${round + 1} of ${rounds} rounds`)
   }
   producer.signal('SIGTERM')
-  await producer.exit
+  await arena.ended(producer, 0)
   return arena.judge({
     injected: rounds,
-    violations,
     allowedErrors: ['STORE_FULL'],
     inspect: ({ events }) => {
       const shown = events.filter((event) => event.e === 'enqueue-refused' || event.e === 'error').length
-      return { note: `${shown} refusals, all STORE_FULL; accepted again after ${Math.max(...resumed)} ms` }
+      return `${shown} refusals, all STORE_FULL; accepted again after ${Math.max(...resumed)} ms`
     },
   })
 }

@@ -1,6 +1,7 @@
 /** kill -9 of a worker that is shutting down after SIGTERM. */
 import { sleep } from '../arena.js'
 import { fault } from '../fault.js'
+import { settings } from '../settings.js'
 import { mixedWork } from './load.js'
 
 export const killDrain = fault('drain', 1, async (arena) => {
@@ -15,6 +16,7 @@ export const killDrain = fault('drain', 1, async (arena) => {
       await sleep(arena.random.between(10, 120))
       victim.signal('SIGTERM')
       // Those that luck lets live end by themselves, and another has to die instead.
+      await arena.ended(victim, settings.graceMs)
       if ((await victim.exit).signal !== 'SIGKILL') continue
       left--
       await arena.bury(victim)

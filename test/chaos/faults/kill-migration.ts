@@ -1,7 +1,6 @@
 /** kill -9 while a fresh file is opened and migrated, with many processes starting at once. */
 import { join } from 'node:path'
 import { Arena, type ArenaOptions } from '../arena.js'
-import type { Violation } from '../checker.js'
 import type { Fault } from '../fault.js'
 import { mergeRows, type Row } from '../row.js'
 
@@ -35,9 +34,8 @@ async function round(options: ArenaOptions): Promise<Row> {
     const survivors = Array.from({ length: survivorsPerRound }, () => start(false))
     const exits = await Promise.all([...victims, ...survivors].map((member) => member.exit))
     arena.kills = exits.filter(({ signal }) => signal === 'SIGKILL').length
-    const violations: Violation[] = []
-    if (arena.kills < options.kills) violations.push({ invariant: 'harness', text: 'a victim survived' })
-    return await arena.judge({ injected: arena.kills, violations })
+    if (arena.kills < options.kills) arena.accuse('harness', 'a victim survived')
+    return await arena.judge({ injected: arena.kills })
   } finally {
     await arena.close()
   }

@@ -26,7 +26,10 @@ export const lanesUnderLoad = fault('lanes', 0.3, async (arena) => {
     injected: arena.kills,
     inspect: ({ events }) => {
       const starts = events.filter((event) => event.e === 'start')
-      return { violations: checkLanes(starts, enqueued, weights, 2 * settings.concurrency) }
+      for (const { invariant, text } of checkLanes(starts, enqueued, weights, 2 * settings.concurrency)) {
+        arena.accuse(invariant, text)
+      }
+      return undefined
     },
   })
 })

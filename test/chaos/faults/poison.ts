@@ -3,7 +3,6 @@
  * crashes; the others all complete, whatever they went through, and the note tells how long they waited.
  */
 import { type Arena, type Findings, sleep } from '../arena.js'
-import type { Violation } from '../checker.js'
 import { fault } from '../fault.js'
 import type { Member } from '../fleet.js'
 import { type PoisonKind, poison as poisonJob } from '../jobs.js'
@@ -26,10 +25,10 @@ export const poisons = kinds.map((how) =>
     }, 30_000)
     over = true
     for (const member of arena.fleet.members) member.doomed = false
+    if (!dead) arena.accuse('I11', 'the poison job is not dead after 30 s')
     const row = await arena.judge({
       injected: maxCrashes,
-      violations: dead ? [] : [{ invariant: 'I11', text: 'the poison job is not dead after 30 s' }],
-      inspect: (findings) => inspect(findings, id),
+      inspect: (findings) => inspect(arena, findings, id),
     })
     await Promise.all(supervisors)
     return row
@@ -61,27 +60,18 @@ async function watch(arena: Arena, member: Member): Promise<void> {
   }
 }
 
-function inspect({ events, jobs }: Findings, id: string): { violations: Violation[]; note: string } {
-  const violations: Violation[] = []
+function inspect(arena: Arena, { events, jobs }: Findings, id: string): string {
   const poison = jobs.find((job) => job.id === id)
   if (poison?.state !== 'dead' || poison.crashes !== maxCrashes) {
-    violations.push({
-      invariant: 'I11',
-      text: `the poison job is ${poison?.state} after ${poison?.crashes} crashes`,
-    })
+    arena.accuse('I11', `the poison job is ${poison?.state} after ${poison?.crashes} crashes`)
   }
   const starts = events.filter((event) => event.e === 'start' && event.id === id).length
-  if (starts !== maxCrashes) {
-    violations.push({
-      invariant: 'I11',
-      text: `the poison job started ${starts} times, the cap is ${maxCrashes}`,
-    })
-  }
-  const harmed = jobs.filter((job) => job.id !== id && job.state !== 'completed')
-  if (harmed.length > 0)
-    violations.push({ invariant: 'I11', text: `${harmed.length} innocent jobs did not complete` })
+  if (starts !== maxCrashes)
+    arena.accuse('I11', `the poison job started ${starts} times, the cap is ${maxCrashes}`)
+  const harmed = jobs.filter((job) => job.id !== id && job.state !== 'completed').length
+  if (harmed > 0) arena.accuse('I11', `${harmed} innocent jobs did not complete`)
   const delays = delaysOf(events, id)
-  return { violations, note: `others waited p50 ${medianOf(delays)} ms, max ${Math.max(...delays)} ms` }
+  return `others waited p50 ${medianOf(delays)} ms, max ${Math.max(...delays)} ms`
 }
 
 /** From the enqueue of each other job to its accepted completion. */

@@ -27,7 +27,7 @@ export const zombieKilled = fault('zombie-killed', 0.3, async (arena) => {
     const victim = await arena.startWorker()
     const next = await arena.startWorker()
     survivor?.signal('SIGTERM')
-    await survivor?.exit
+    if (survivor !== undefined) await arena.ended(survivor, settings.graceMs)
     survivor = next
     await stopUntilRescued(arena, victim)
     await sleep(4 * settings.pollMs) // until the sweep has forgotten the worker itself
@@ -50,5 +50,6 @@ async function stopUntilRescued(arena: Arena, victim: Member): Promise<void> {
   await arena.waitUntil(async () => (await held()) > 0, 5_000)
   await sleep(arena.random.between(0, 150))
   await arena.recordLoss(victim, victim.signal('SIGSTOP'))
-  await arena.waitUntil(async () => (await held()) === 0, settings.recoveryLimitMs)
+  const rescued = await arena.waitUntil(async () => (await held()) === 0, settings.recoveryLimitMs)
+  if (!rescued) arena.accuse('I13', `nobody rescued ${await held()} jobs of ${worker}, which stands still`)
 }
