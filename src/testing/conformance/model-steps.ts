@@ -63,13 +63,13 @@ export type CommandStep =
   | { readonly do: 'retry'; readonly delay: number; readonly spacing: number; readonly change: ChangeStep }
   | { readonly do: 'promote' | 'remove' }
 
-export interface ChangeStep {
+interface ChangeStep {
   readonly queue: number | undefined
   readonly lane: number | undefined
   readonly input: boolean
 }
 
-export interface HeldStep {
+interface HeldStep {
   readonly lease: number
   readonly forged: boolean
   readonly progress: string | undefined
