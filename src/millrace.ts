@@ -11,8 +11,8 @@ import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
-import type { JobState } from './core/job.js'
-import { integer, invalid, jobId, noUnknown } from './core/options.js'
+import { type JobState, jobStates } from './core/job.js'
+import { integer, invalid, jobId, noUnknown, oneOf, time } from './core/options.js'
 import type { Store } from './core/store.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
@@ -79,7 +79,10 @@ export class Millrace {
     return this.#enqueuer.enqueue(job, input, options)
   }
 
-  /** Adds many jobs in large batches. All inputs are checked before the first is written. */
+  /**
+   * Adds many jobs. All inputs are checked before the first is written; then they are written in batches,
+   * so a store that fails midway has written some of them.
+   */
   enqueueMany<I, O, R>(
     job: JobDefinition<I, O, R>,
     inputs: Iterable<NoInfer<I>>,
@@ -97,7 +100,11 @@ export class Millrace {
   jobs(filter: JobsFilter, page?: PageOptions): Promise<JobList> {
     noUnknown(filter, ['state', 'name', 'queue', 'tag', 'after', 'before'], 'filter')
     const { after, before, ...rest } = filter
-    return this.#inspector.list({ ...rest, after: after?.getTime(), before: before?.getTime() }, page)
+    oneOf(filter.state, jobStates, 'state')
+    return this.#inspector.list(
+      { ...rest, after: time(after, 'after'), before: time(before, 'before') },
+      page,
+    )
   }
 
   queue(name: string): QueueHandle {
@@ -124,6 +131,7 @@ export class Millrace {
   /** Stops the workers, each with its grace, and closes the store. */
   async close(options: { readonly grace?: Duration } = {}): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
+    await this.#enqueuer.flushed()
     await this.#runtime.close()
     this.#inspector.close()
   }

@@ -3,7 +3,7 @@ import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { integer, invalid, lane, name, noUnknown } from '../core/options.js'
+import { integer, invalid, lane, name, noUnknown, time } from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
 import { encodeInput, overrides } from './new-job.js'
@@ -160,7 +160,15 @@ export class DeadLetters {
 
   async #retrySome(filter: JobFilter, limit: number): Promise<readonly string[]> {
     const command: Command = { do: 'retry', delay: 0, spacing: 0, change: {} }
-    return (await this.#runtime.store.operate({ filter, limit }, command)).affected
+    const retried: string[] = []
+    let cursor: string | undefined
+    do {
+      const selector = { filter, limit: limit - retried.length, cursor }
+      const report: OperateReport = await this.#runtime.store.operate(selector, command)
+      retried.push(...report.affected)
+      cursor = report.cursor
+    } while (cursor !== undefined && retried.length < limit)
+    return retried
   }
 
   async #allComplete(ids: readonly string[], options: RetryAllOptions): Promise<boolean> {
@@ -201,7 +209,7 @@ function compile(filter: DeadFilter): JobFilter {
     queue: filter.queue,
     tag: filter.tag,
     cause: filter.cause,
-    after: filter.after?.getTime(),
-    before: filter.before?.getTime(),
+    after: time(filter.after, 'after'),
+    before: time(filter.before, 'before'),
   }
 }

@@ -1,8 +1,8 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
-import { MillraceError } from '../core/errors.js'
+import { isMillraceError, MillraceError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
-import { noUnknown } from '../core/options.js'
+import { invalid, noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Inspector, JobHandle } from './inspect.js'
@@ -31,6 +31,7 @@ export class Enqueuer {
   readonly #runtime: Runtime
   readonly #inspector: Inspector
   #waiting: Waiting[] = []
+  readonly #inserting = new Set<Promise<void>>()
 
   constructor(runtime: Runtime, inspector: Inspector) {
     this.#runtime = runtime
@@ -52,6 +53,7 @@ export class Enqueuer {
     inputs: Iterable<I>,
     options?: Omit<EnqueueOptions, 'id'>,
   ): Promise<JobHandle<R>[]> {
+    checkDefinition(job)
     if (options !== undefined) noUnknown(options, manyOptions, 'enqueueMany')
     const texts: string[] = []
     for (const input of inputs) {
@@ -76,6 +78,7 @@ export class Enqueuer {
     input: I,
     options?: EnqueueOptions,
   ): Promise<JobHandle<R>> {
+    checkDefinition(job)
     // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
     const checked = parseInput(job, input)
     if (checked instanceof Promise) await checked
@@ -90,6 +93,7 @@ export class Enqueuer {
     input: I,
     options: EnqueueOptions,
   ): Promise<JobHandle<R>> {
+    checkDefinition(job)
     if (!this.#runtime.isReady()) {
       throw new MillraceError(
         'STORE_REFUSED',
@@ -107,6 +111,12 @@ export class Enqueuer {
     return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
   }
 
+  /** Resolves when what was asked for so far has been written or refused. */
+  async flushed(): Promise<void> {
+    if (this.#waiting.length > 0) await nextTurn()
+    await Promise.all(this.#inserting)
+  }
+
   #insert(job: NewJob): Promise<InsertResult> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) gather(() => this.#flush())
@@ -122,14 +132,22 @@ export class Enqueuer {
   }
 
   #insertBatch(batch: readonly Waiting[]): void {
-    this.#runtime.store.insert(batch.map((entry) => entry.job)).then(
-      (results) => {
-        for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as InsertResult)
-      },
-      (error: unknown) => {
+    const inserting = this.#tryInsert(batch).finally(() => this.#inserting.delete(inserting))
+    this.#inserting.add(inserting)
+  }
+
+  async #tryInsert(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const results = await this.#runtime.store.insert(batch.map((entry) => entry.job))
+      for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as InsertResult)
+    } catch (error) {
+      if (batch.length === 1 || isMillraceError(error)) {
         for (const entry of batch) entry.reject(error)
-      },
-    )
+      } else {
+        // One of them is at fault: callers that share nothing but a turn must not fail together.
+        for (const entry of batch) await this.#tryInsert([entry])
+      }
+    }
   }
 
   #handle<R>(job: AnyJob, added: NewJob, result: InsertResult): JobHandle<R> {
@@ -154,3 +172,8 @@ const manyOptions = [
   'tags',
   'metadata',
 ]
+
+function checkDefinition(job: AnyJob): void {
+  if (typeof job?.run !== 'function' || job.policy === undefined)
+    throw invalid('job', job, 'a definition made by defineJob')
+}

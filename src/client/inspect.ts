@@ -229,7 +229,10 @@ export class Inspector {
     return new Promise<JobRecord>((resolve, reject) => {
       let looking = false
       let again = false
+      let over = false
       const finish = (settle: () => void) => {
+        if (over) return
+        over = true
         unwatch()
         cancelTimer()
         options.signal?.removeEventListener('abort', onAbort)

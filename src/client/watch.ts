@@ -22,7 +22,7 @@ export class Watcher {
     if (this.#unsubscribe === undefined) this.#start()
     return () => {
       looks.delete(look)
-      if (looks.size === 0) this.#watched.delete(id)
+      if (looks.size === 0 && this.#watched.get(id) === looks) this.#watched.delete(id)
       if (this.#watched.size === 0) this.stop()
     }
   }

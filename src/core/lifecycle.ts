@@ -166,6 +166,12 @@ export function crashed(orphan: Orphan, failure: Failure, retention: Retention):
   return outcome('pending', { spent: true, crashed: true, failure })
 }
 
+/** A job that was asked to stop and comes back from its run in any way but its end is cancelled. */
+export function heedCancel(outcome: Outcome, asked: string | undefined): Outcome {
+  if (asked === undefined || isFinal(outcome.to)) return outcome
+  return { ...outcome, to: 'cancelled', reason: asked }
+}
+
 /** A job on its last life runs alone, so that a poison neighbour cannot take it along. */
 export function runsAlone(attempt: Attempt): boolean {
   return attempt.crashes > 0 && attempt.crashes + 1 >= attempt.maxCrashes
@@ -196,6 +202,9 @@ export function totalsOf({ to, crashed, failure }: Outcome): readonly TotalName[
   return to === 'dead' || to === 'cancelled' ? [...how, to] : how
 }
 
+/** How long a job that comes back is kept if a cancel meets it there. */
+const cancelledRetain = 7 * 86_400_000
+
 /** Always the same shape: stores read these fields for every job they settle. */
 function outcome(to: Outcome['to'], fields: Partial<Omit<Outcome, 'to'>>): Outcome {
   return {
@@ -203,7 +212,7 @@ function outcome(to: Outcome['to'], fields: Partial<Omit<Outcome, 'to'>>): Outco
     spent: fields.spent ?? false,
     crashed: fields.crashed ?? false,
     delay: fields.delay ?? 0,
-    retain: fields.retain ?? 0,
+    retain: fields.retain ?? cancelledRetain,
     result: fields.result,
     failure: fields.failure,
     reason: fields.reason,

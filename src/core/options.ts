@@ -200,6 +200,13 @@ export function integer(value: number, field: string, least: number, most: numbe
   return value
 }
 
+/** Epoch milliseconds of an optional Date. */
+export function time(value: Date | undefined, field: string): number | undefined {
+  if (value === undefined) return undefined
+  if (!(value instanceof Date) || Number.isNaN(value.getTime())) throw invalid(field, value, 'a valid Date')
+  return value.getTime()
+}
+
 function number(value: number, field: string, least: number, most: number): number {
   if (typeof value !== 'number' || !(value >= least && value <= most)) {
     throw invalid(field, value, `a number from ${least} to ${most}`, most)
@@ -207,13 +214,14 @@ function number(value: number, field: string, least: number, most: number): numb
   return value
 }
 
-function oneOf<T extends string>(value: T, allowed: readonly T[], field: string): T {
+export function oneOf<T extends string>(value: T, allowed: readonly T[], field: string): T {
   if (!allowed.includes(value)) throw invalid(field, value, `one of ${allowed.join(', ')}`)
   return value
 }
 
 /** Refuses options that nobody reads, because a misspelt one would be silently ignored. */
 export function noUnknown(raw: object, known: readonly string[], what: string): void {
+  if (typeof raw !== 'object' || raw === null) throw invalid(what, raw, 'an object with options')
   for (const key of Object.keys(raw)) {
     if (known.includes(key)) continue
     const near = known.find((k) => k.toLowerCase() === key.toLowerCase() || distanceIsSmall(k, key))

@@ -33,12 +33,23 @@ function run(): void {
     // What is gathered while this runs belongs to the next turn; what it commits belongs to this one.
     const gathered = gathering
     gathering = []
-    for (const fn of gathered) fn()
+    for (const fn of gathered) attempt(fn)
     const committed = committing
     committing = []
-    for (const fn of committed) fn()
+    for (const fn of committed) attempt(fn)
   } finally {
     scheduled = false
     if (gathering.length > 0 || committing.length > 0) schedule()
+  }
+}
+
+/** One that fails must not take the others of its turn along; it surfaces as an uncaught error. */
+function attempt(fn: () => void): void {
+  try {
+    fn()
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error
+    })
   }
 }

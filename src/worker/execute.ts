@@ -25,11 +25,11 @@ export function execute(run: Run, runtime: Runtime, done: (run: Run, outcome: Ou
   let value: unknown
   try {
     value = call(run, decode(run, runtime))
+    if (isThenable(value)) return void value.then(succeed, fail)
   } catch (error) {
     return fail(error)
   }
-  if (isThenable(value)) value.then(succeed, fail)
-  else succeed(value)
+  succeed(value)
 }
 
 function decode(run: Run, runtime: Runtime): unknown {
@@ -67,7 +67,7 @@ function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
   }
 }
 
-function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
+export function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
   if (error instanceof Directive) return follow(run, runtime, error)
   if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
   return conclude(run, runtime, explain(run, error), isRetryable(run, error))

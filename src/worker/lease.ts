@@ -26,7 +26,10 @@ export class LeaseKeeper {
   readonly #lease: number
   readonly #holder: LeaseHolder
   #renewedAt: number
+  /** The same by the wall clock, which is what leases are judged by. */
+  #renewedWall: number
   #beating: Promise<void> | undefined
+  #again = false
   #cancelTimer: (() => void) | undefined
   #cancelReport: (() => void) | undefined
   #cancelLook: (() => void) | undefined
@@ -38,6 +41,7 @@ export class LeaseKeeper {
     this.#lease = lease
     this.#holder = holder
     this.#renewedAt = runtime.clock.monotonic()
+    this.#renewedWall = runtime.clock.now()
   }
 
   /** Registers the worker and goes on renewing. */
@@ -53,9 +57,11 @@ export class LeaseKeeper {
     this.#cancelLook?.()
   }
 
-  /** A blocked event loop may have delayed the renewal: whoever acts on leases calls this first. */
+  /** A blocked event loop or a clock that was set forward may have made it late: who judges leases asks first. */
   async beatIfLate(): Promise<void> {
-    if (this.#runtime.clock.monotonic() - this.#renewedAt > this.#lease / 2) await this.beat()
+    const { clock } = this.#runtime
+    const late = Math.max(clock.monotonic() - this.#renewedAt, clock.now() - this.#renewedWall)
+    if (late > this.#lease / 2) await this.beat()
   }
 
   /** Soon, so that reports of one moment share a write. */
@@ -85,10 +91,17 @@ export class LeaseKeeper {
   }
 
   beat(): Promise<void> {
-    this.#beating ??= this.#renew()
+    if (this.#beating !== undefined) {
+      // What is asked for now may be too late for the one on its way.
+      this.#again = true
+      return this.#beating
+    }
+    this.#beating = this.#renew()
       .catch((error: unknown) => this.#failed(error))
       .finally(() => {
         this.#beating = undefined
+        if (this.#again && !this.#stopped) this.beatSoon()
+        this.#again = false
       })
     return this.#beating
   }
@@ -118,6 +131,7 @@ export class LeaseKeeper {
         held,
       })
       this.#renewedAt = sentAt
+      this.#renewedWall = this.#runtime.clock.now()
       for (const id of lost) this.#holder.lost(id)
       for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
     } catch (error) {
@@ -131,7 +145,7 @@ export class LeaseKeeper {
     if (this.#stopped) return
     this.#runtime.events.emit('error', { error, during: 'extend' })
     if (this.#runtime.clock.monotonic() - this.#renewedAt < this.#lease) return
-    for (const run of this.#holder.runs()) run.stop(leaseLost(run.job.id))
+    for (const run of [...this.#holder.runs()]) this.#holder.lost(run.job.id)
   }
 }
 

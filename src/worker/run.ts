@@ -131,9 +131,9 @@ export class Run implements JobContext {
 
   get enqueue(): EnqueueFromHandler {
     return async (job, input, options) => {
-      if (this.ended)
-        throw new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
+      if (this.ended) throw this.#tooLate()
       await parseInput(job, input)
+      if (this.ended) throw this.#tooLate()
       const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
       this.inserts ??= []
       if (this.inserts.length >= bounds.batch) {
@@ -146,6 +146,10 @@ export class Run implements JobContext {
       this.inserts.push(added)
       return jobId(added.id)
     }
+  }
+
+  #tooLate(): MillraceError {
+    return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
   }
 
   /** What was reported and not yet written; the caller writes it. */

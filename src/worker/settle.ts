@@ -9,7 +9,7 @@ export interface ExchangePartner {
   /** What to claim now, if anything; `settling` says that an exchange takes place in any case. */
   wanted(settling: boolean): ClaimRequest | undefined
   claimed(jobs: readonly ClaimedJob[]): void
-  /** An exchange that claimed nothing, or none, is over. */
+  /** An exchange is over, whatever it brought. */
   exchanged(): void
   settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void
 }
@@ -37,6 +37,7 @@ export class Exchange {
   #inFlight = false
   /** Woken while an exchange was on its way: its answer may be older than the news. */
   #again = false
+  #unheard: ClaimRequest | undefined
   #failures = 0
   #stopped = false
   #idleWaiters: (() => void)[] = []
@@ -50,7 +51,7 @@ export class Exchange {
   /** Hands over an outcome. */
   settle(id: string, token: string, outcome: Outcome, run: Run | undefined): void {
     // What a failed attempt added goes with it: the next attempt will add it again.
-    const inserts = outcome.to === 'completed' ? run?.inserts : undefined
+    const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
     this.#ended.push({ settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
     this.wake()
   }
@@ -71,6 +72,10 @@ export class Exchange {
     return this.#ended.length === 0 && !this.#inFlight
   }
 
+  get stopped(): boolean {
+    return this.#stopped
+  }
+
   /** Resolves when `idle`. */
   flushed(): Promise<void> {
     if (this.idle || this.#stopped) return Promise.resolve()
@@ -86,12 +91,14 @@ export class Exchange {
   #exchange(): void {
     this.#scheduled = false
     if (this.#stopped) return
-    const claim = this.#partner.wanted(this.#ended.length > 0)
+    // A claim whose answer never came is asked again: the store may have carried it out.
+    const claim = this.#unheard ?? this.#partner.wanted(this.#ended.length > 0)
     if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
     const ended = this.#ended
     this.#ended = []
     this.#inFlight = true
     const settlements = ended.map((entry) => entry.settlement)
+    this.#unheard = claim
     this.#runtime.store.exchange({ worker: this.#worker, settlements, claim }).then(
       (result) => this.#answered(ended, claim, result),
       (error: unknown) => this.#unanswered(ended, error),
@@ -100,6 +107,7 @@ export class Exchange {
 
   #answered(ended: readonly Ended[], claim: ClaimRequest | undefined, result: ExchangeResult): void {
     this.#inFlight = false
+    this.#unheard = undefined
     this.#failures = 0
     for (let i = 0; i < ended.length; i++) {
       const { run, settlement } = ended[i] as Ended

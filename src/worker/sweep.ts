@@ -13,6 +13,8 @@ export interface SweepOptions {
   readonly retain: Retention
 }
 
+const jumpMs = 1_000
+
 /**
  * The worker's share of the housekeeping: due jobs become ready, finished ones go when their time is over,
  * and the jobs of lost workers come back. Every worker does it; each step is guarded, so that doing it
@@ -28,12 +30,15 @@ export class Sweeper {
   #sweeping = false
   /** The soonest due time that was heard of while sweeping. */
   #hint = Number.POSITIVE_INFINITY
+  /** By how much the wall clock was ahead of the monotonic one at the last sweep. */
+  #ahead: number
   #stopped = false
 
   constructor(runtime: Runtime, options: SweepOptions, lease: LeaseKeeper) {
     this.#runtime = runtime
     this.#options = options
     this.#lease = lease
+    this.#ahead = runtime.clock.now() - runtime.clock.monotonic()
   }
 
   start(): void {
@@ -66,13 +71,23 @@ export class Sweeper {
     try {
       await this.#lease.beatIfLate()
       const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep: this.#options.keep })
-      await this.#rescue(report.orphans)
+      // Whose lease only the clock took away gets a moment to renew it.
+      if (!this.#clockJumped()) await this.#rescue(report.orphans)
       pause = nextPause(report, pause)
     } catch (error) {
       if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
     }
     this.#sweeping = false
     this.#sweepIn(Math.min(pause, this.#hint))
+  }
+
+  /** The wall clock, which leases are judged by, went on by more than time has passed: it was set, or all slept. */
+  #clockJumped(): boolean {
+    const { clock } = this.#runtime
+    const ahead = clock.now() - clock.monotonic()
+    const jumped = ahead - this.#ahead > jumpMs
+    this.#ahead = ahead
+    return jumped
   }
 
   /** Decides what becomes of each orphan; the store refuses those whose worker came back. */

@@ -2,17 +2,16 @@ import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { describeFailure } from '../core/failure.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
-import { cancelled, failed, type Outcome, released, runsAlone, snoozed } from '../core/lifecycle.js'
+import { cancelled, type Outcome, released, runsAlone, snoozed } from '../core/lifecycle.js'
 import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
 import { announce } from './announce.js'
 import { Deadlines } from './deadlines.js'
-import { execute } from './execute.js'
+import { concludeError, execute } from './execute.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
@@ -104,9 +103,11 @@ export class Worker {
       await this.#runtime.ready()
       await this.#lease.start()
     } catch (error) {
-      this.#phase = 'new'
+      if (this.#phase === 'running') this.#phase = 'new'
       throw error
     }
+    // Stopped while it started: nothing may be left behind that keeps the process.
+    if (this.#phase !== 'running') return this.#lease.stop()
     if (this.#options.handleSignals) {
       this.#forgetSignals = onShutdown((force) => this.stop(force ? { grace: 0 } : {}))
     }
@@ -139,7 +140,9 @@ export class Worker {
     }
     // A store that does not answer must not keep the process: the lease will give the rest back.
     const cancelLast = this.#runtime.clock.after(Math.max(grace, 5_000), () => this.#exchange.stop())
-    await this.#exchange.flushed()
+    // What an answer brings may have to be given back in turn.
+    do await this.#exchange.flushed()
+    while (!this.#exchange.idle && !this.#exchange.stopped)
     cancelLast()
     this.#exchange.stop()
     this.#lease.stop()
@@ -161,7 +164,10 @@ export class Worker {
     const reason = new MillraceError('SHUTDOWN', 'the worker shuts down; the job was given back')
     for (const run of [...this.#runs]) {
       run.stop(reason)
-      this.#end(run, released())
+      this.#end(
+        run,
+        run.cancelReason === undefined ? released() : cancelled(run.cancelReason, run.policy.retain),
+      )
     }
   }
 
@@ -253,8 +259,9 @@ export class Worker {
     this.#giveBackUnstarted()
     this.#alone = true
     void this.#exchange.flushed().then(() => {
-      if (this.#phase === 'running') this.#start(job)
-      else this.#exchange.settle(job.id, job.token, released(), undefined)
+      if (this.#phase === 'running') return this.#start(job)
+      this.#alone = false
+      this.#exchange.settle(job.id, job.token, released(), undefined)
     })
   }
 
@@ -321,15 +328,7 @@ export class Worker {
 
   #abandon(run: Run, reason: MillraceError): void {
     this.#runtime.events.emit('abandoned', { ...run.event(), why: reason.message })
-    const { policy, job } = run
-    if (run.cancelReason !== undefined) return this.#end(run, cancelled(run.cancelReason, policy.retain))
-    const verdict = {
-      failure: describeFailure(job.name, reason),
-      error: reason,
-      retryable: true,
-      retryAfter: undefined,
-    }
-    this.#end(run, failed(job, verdict, policy.backoff, policy.retain, this.#runtime.random))
+    this.#end(run, concludeError(run, this.#runtime, reason))
   }
 
   #cancel(id: string, reason: string): void {

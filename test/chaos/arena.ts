@@ -163,6 +163,7 @@ export class Arena {
   /** Waits for a process that is to be killed and writes down what it held. */
   async bury(member: Member, diedAt?: number): Promise<void> {
     const exit = await member.exit
+    if (exit.signal !== 'SIGKILL') return this.accuse('crash', `by itself, ${member.obituary()}`)
     this.kills++
     await this.recordLoss(member, diedAt ?? exit.t)
     this.options.progress(`${this.kills} kills`)
@@ -209,7 +210,7 @@ export class Arena {
   /** Heals (healthy workers, where none is left), drains, ends all processes and judges. */
   async judge(judgement: Judgement): Promise<Row> {
     this.options.progress('draining')
-    if (!this.fleet.members.some((member) => !member.doomed)) await this.startWorker()
+    if (this.fleet.members.every((member) => member.mayDie)) await this.startWorker()
     const healedAt = Date.now()
     const empty = await this.waitUntil(async () => (await this.#backlog()) === 0, settings.drainLimitMs)
     const drainedAfterMs = empty ? Date.now() - healedAt : undefined
@@ -232,9 +233,9 @@ export class Arena {
     const injected =
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
     const finding = judgement.inspect?.({ events, jobs })
-    for (const text of this.fleet.crashes) this.accuse('harness', text)
+    for (const text of this.fleet.crashes) this.accuse('crash', text)
     const state = integrity(this.place)
-    if (state !== 'ok') this.accuse('harness', `the store is damaged: ${state}`)
+    if (state !== 'ok') this.accuse('damage', `the store is damaged: ${state}`)
     if (injected === 0) this.accuse('harness', 'no fault was injected')
     if (judgement.expectStale && verdict.staleAttempts === 0)
       this.accuse('harness', 'no stale write was tried')

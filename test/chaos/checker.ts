@@ -39,7 +39,19 @@ export interface Evidence {
   readonly allowedErrors: readonly string[]
 }
 
-export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I9' | 'I11' | 'I13' | 'errors' | 'harness'
+export type Invariant =
+  | 'I1'
+  | 'I2'
+  | 'I3'
+  | 'I4'
+  | 'I5'
+  | 'I9'
+  | 'I11'
+  | 'I13'
+  | 'errors'
+  | 'crash'
+  | 'damage'
+  | 'harness'
 
 export interface Violation {
   readonly invariant: Invariant

@@ -15,6 +15,8 @@ interface Engine {
   store(place: Place): Store
   /** 'ok', or what is damaged. */
   integrity(place: Place): string
+  /** Whether somebody else can write now. */
+  writable(place: Place): boolean
 }
 
 export const engines = {
@@ -30,6 +32,17 @@ export const engines = {
         db.close()
       }
     },
+    writable({ file }: Place) {
+      const db = new Database(file, { timeout: 300 })
+      try {
+        db.exec('BEGIN IMMEDIATE; ROLLBACK')
+        return true
+      } catch {
+        return false
+      } finally {
+        db.close()
+      }
+    },
   },
 } satisfies Record<string, Engine>
 
@@ -41,4 +54,8 @@ export function openStore(place: Place): Store {
 
 export function integrity(place: Place): string {
   return engines[place.engine].integrity(place)
+}
+
+export function writable(place: Place): boolean {
+  return engines[place.engine].writable(place)
 }

@@ -17,8 +17,9 @@ export class Member {
   readonly ready: Promise<string>
   readonly #process: ChildProcess
   readonly #output: string
-  /** Somebody means this process to die; anything else is a crash of the product. */
+  /** Its death is part of the plan. */
   doomed: boolean
+  #signalled = false
   ended: Exit | undefined
   lastHeardAt = Date.now()
 
@@ -47,9 +48,14 @@ export class Member {
     return this.#process.pid ?? 0
   }
 
+  /** Somebody means this process to die; if not, its death is a crash of the product. */
+  get mayDie(): boolean {
+    return this.doomed || this.#signalled
+  }
+
   /** Returns the time of the signal. */
   signal(signal: NodeJS.Signals): number {
-    if (signal === 'SIGKILL' || signal === 'SIGTERM') this.doomed = true
+    if (signal === 'SIGKILL' || signal === 'SIGTERM') this.#signalled = true
     const t = Date.now()
     this.#process.kill(signal)
     return t
@@ -92,7 +98,7 @@ export class Fleet {
     this.#members.add(member)
     void member.exit.then((exit) => {
       this.#members.delete(member)
-      if (!member.doomed && exit.code !== 0) this.crashes.push(`by itself, ${member.obituary()}`)
+      if (!member.mayDie && exit.code !== 0) this.crashes.push(`by itself, ${member.obituary()}`)
     })
     return member
   }

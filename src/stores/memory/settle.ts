@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
-import { leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
+import { heedCancel, leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
@@ -24,10 +24,11 @@ export function settle(tables: Tables, request: ExchangeRequest, now: number): S
 }
 
 function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: number): SettleResult {
-  const { id, outcome, inserts, report } = settlement
+  const { id, inserts, report } = settlement
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
+  const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
   tables.leave(entry)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {

@@ -66,7 +66,7 @@ export class Connection {
 
   /** Writes what is waiting, then closes the file. */
   async close(): Promise<void> {
-    while (this.#waiting.length > 0) await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#waiting.length > 0) await new Promise<void>((resolve) => setTimeout(resolve, 1))
     if (this.db.open) this.db.close()
   }
 
@@ -126,8 +126,10 @@ export class Connection {
     for (const write of writes) {
       try {
         this.#begin.run()
-      } catch (error) {
-        write.reject(storeError(error))
+      } catch {
+        // Another process was quicker: this one waits its turn again, with all the patience there is.
+        this.#waiting.push(write)
+        this.#schedule()
         continue
       }
       this.#transact([write])
@@ -137,8 +139,11 @@ export class Connection {
   #undo(): void {
     this.#afterCommit = []
     // A full disk or an I/O error may have rolled back already.
-    if (this.db.inTransaction) this.#rollback.run()
-    this.onRollback()
+    try {
+      if (this.db.inTransaction) this.#rollback.run()
+    } finally {
+      this.onRollback()
+    }
   }
 }
 
@@ -199,13 +204,14 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
   }
 }
 
-async function patiently(most: number, work: () => void): Promise<void> {
+/** Tries again while other processes hold the file. */
+export async function patiently<T>(most: number, work: () => T | Promise<T>): Promise<T> {
   const start = performance.now()
   for (;;) {
     try {
-      return work()
+      return await work()
     } catch (error) {
-      if (!isBusy(error) || performance.now() - start > most) throw error
+      if (!isBusy(error) || performance.now() - start > most) throw storeError(error)
       await new Promise((resolve) => setTimeout(resolve, 5 + Math.random() * 20))
     }
   }

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
 import { MillraceError } from '../../core/errors.js'
@@ -31,6 +32,7 @@ import {
   closed,
   type Database,
   openConnection,
+  patiently,
   storeError,
 } from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
@@ -84,9 +86,15 @@ export class SqliteStore implements Store {
   }
 
   open(): Promise<void> {
-    this.#opening ??= openConnection(this.#options).then((connection) => {
-      this.#engine = makeEngine(connection, this.#clock)
-    })
+    this.#opening ??= openConnection(this.#options).then(
+      (connection) => {
+        this.#engine = makeEngine(connection, this.#clock)
+      },
+      (error: unknown) => {
+        this.#opening = undefined // the next call may find the file in order
+        throw error
+      },
+    )
     return this.#opening
   }
 
@@ -102,7 +110,7 @@ export class SqliteStore implements Store {
     return this.#write((engine) => engine.insert(jobs))
   }
 
-  exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { settlements, claim } = request
     if (
       settlements.length === 0 &&
@@ -110,7 +118,7 @@ export class SqliteStore implements Store {
       this.#engine?.claim.couldFind(request.worker, claim) === false
     ) {
       // Looking takes no lock: an idle worker keeps nobody from writing.
-      return Promise.resolve({ settled: [], claimed: [] })
+      return { settled: [], claimed: [] }
     }
     return this.#write((engine) => engine.exchange(request))
   }
@@ -120,7 +128,7 @@ export class SqliteStore implements Store {
   }
 
   async sweep(request: SweepRequest): Promise<SweepReport> {
-    return this.#open().sweep(request)
+    return this.#read((engine) => engine.sweep(request))
   }
 
   operate(selector: Selector, command: Command): Promise<OperateReport> {
@@ -132,23 +140,23 @@ export class SqliteStore implements Store {
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
-    return this.#open().read.get(ids)
+    return this.#read((engine) => engine.read.get(ids))
   }
 
   async trail(id: string): Promise<JobTrail | undefined> {
-    return this.#open().read.trail(id)
+    return this.#read((engine) => engine.read.trail(id))
   }
 
   async list(query: JobQuery): Promise<JobPage> {
-    return this.#open().read.list(query)
+    return this.#read((engine) => engine.read.list(query))
   }
 
   async counts(): Promise<Counts> {
-    return this.#open().read.counts()
+    return this.#read((engine) => engine.read.counts())
   }
 
   async causes(): Promise<Cause[]> {
-    return this.#open().read.causes()
+    return this.#read((engine) => engine.read.causes())
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {
@@ -158,6 +166,11 @@ export class SqliteStore implements Store {
   #open(): Engine {
     if (this.#engine === undefined) throw closed()
     return this.#engine
+  }
+
+  /** A file that another process is recovering at this moment is waited for. */
+  #read<T>(work: (engine: Engine) => T | Promise<T>): Promise<T> {
+    return patiently(this.#options.busyTimeout, async () => work(this.#open()))
   }
 
   #write<T>(work: (engine: Engine) => T): Promise<T> {
@@ -179,16 +192,38 @@ export class SqliteStore implements Store {
         },
       )
     }
+    if (resolve(db.name) !== resolve(this.#options.file)) {
+      throw new MillraceError(
+        'STORE_REFUSED',
+        `tx is a connection to '${db.name}', but the jobs are in '${this.#options.file}'`,
+        {
+          field: 'tx',
+        },
+      )
+    }
     let insert = this.#foreign.get(db)
     if (insert === undefined) {
       insert = makeForeignInsert(db, this.#clock)
       this.#foreign.set(db, insert)
     }
     try {
-      return insert(jobs)
+      return atomically(db, () => insert(jobs))
     } catch (error) {
       throw storeError(error)
     }
+  }
+}
+
+/** All or nothing, whatever the caller then does with its transaction. */
+function atomically<T>(db: Database, work: () => T): T {
+  db.exec('SAVEPOINT millrace')
+  try {
+    const result = work()
+    db.exec('RELEASE millrace')
+    return result
+  } catch (error) {
+    if (db.inTransaction) db.exec('ROLLBACK TO millrace; RELEASE millrace')
+    throw error
   }
 }
 

@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
-import { leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
+import { heedCancel, leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
 import type { WriteReport } from './extend.js'
@@ -31,6 +31,7 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
   const completeRun = db.prepare(sql.completeRun)
   const complete = db.prepare(sql.complete)
+  const asked = db.prepare<[number], string | null>(sql.asked).pluck()
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const ready = db.prepare(sql.ready)
   const recordAttempt = makeRecordAttempt(tables)
@@ -83,12 +84,14 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
 
     function settleOne(index: number): void {
       const settlement = settlements[index] as Settlement
-      const { outcome } = settlement
       const lease = readToken(settlement.id, settlement.token)
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
       results[index] = 'applied'
+      const outcome = isFinal(settlement.outcome.to)
+        ? settlement.outcome
+        : heedCancel(settlement.outcome, asked.get(lease.seq) ?? undefined)
       count(lease.kind, outcome)
       if (leavesNothing(outcome)) remove(lease.seq, lease.seq)
       else {

@@ -17,7 +17,8 @@ WHERE l.worker = ? AND l.token = ?
 `,
   lease: `
 INSERT INTO millrace_lease (worker, seq, token, at)
-SELECT ?, seq, ?, ? FROM millrace_ready WHERE queue = ? AND lane = ? ORDER BY seq LIMIT ?
+SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
+WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
 `,
   leave: `
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?
@@ -184,6 +185,9 @@ UPDATE millrace_job SET
   finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
 WHERE seq = ?
 RETURNING id, attempt, crashes
+`,
+  asked: `
+SELECT cancel_reason FROM millrace_job WHERE seq = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)

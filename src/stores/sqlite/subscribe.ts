@@ -95,10 +95,19 @@ export class Signals {
     for (const listener of this.#listeners) listener(signal)
   }
 
+  /** A file that cannot be read at this moment has not changed, as far as anyone can tell. */
+  #version(): number {
+    try {
+      return this.#dataVersion.get() as number
+    } catch {
+      return this.#seen
+    }
+  }
+
   #poll(): void {
     this.#timer = setTimeout(() => {
       if (!this.#connection.db.open) return
-      const version = this.#dataVersion.get() as number
+      const version = this.#version()
       if (version === this.#seen) {
         this.#pause = Math.min(longest, this.#pause * 1.5)
       } else {

@@ -15,6 +15,9 @@ export interface Kind {
   readonly maxCrashes: number
 }
 
+/** Stands in for a kind that a damaged file has lost, so that one row does not stop the others. */
+const damaged = { queueId: 0, queue: 'damaged', lane: 0, name: 'damaged', maxAttempts: 1, maxCrashes: 1 }
+
 type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'>
 
 export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<
@@ -88,7 +91,7 @@ export class Tables {
   kind(id: number): Kind {
     let kind = this.#kindsById.get(id)
     if (kind === undefined) {
-      kind = this.#kind.get(id) as Kind
+      kind = this.#kind.get(id) ?? { ...damaged, id }
       this.#kindsById.set(id, kind)
     }
     return kind

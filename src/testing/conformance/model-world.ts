@@ -5,7 +5,7 @@
  * `model.ts` checks that the store's choice is allowed and tells the world what it was.
  */
 import { type Failure, isFinal, type JobState, jobStates, type LogLine, type NewJob } from '../../core/job.js'
-import { type Outcome, type TotalName, totalNames, totalsOf } from '../../core/lifecycle.js'
+import { heedCancel, type Outcome, type TotalName, totalNames, totalsOf } from '../../core/lifecycle.js'
 import type {
   Command,
   InsertResult,
@@ -113,7 +113,7 @@ export class World {
   settle(worker: string, settlement: Settlement, rescue: boolean): SettleResult {
     const job = this.held(worker, settlement.id, settlement.token)
     if (job === undefined || (rescue && this.isAlive(worker))) return 'lost'
-    this.#apply(job, settlement.outcome, job.lease as WorldLease)
+    this.#apply(job, heedCancel(settlement.outcome, job.cancelReason), job.lease as WorldLease)
     if (settlement.report?.progress !== undefined) job.progress = settlement.report.progress
     job.logs = [...job.logs, ...(settlement.report?.logs ?? [])].slice(-100)
     this.insert(settlement.inserts ?? [])

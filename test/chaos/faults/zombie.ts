@@ -1,5 +1,6 @@
 /** SIGSTOP of a worker until its lease is over and its jobs run elsewhere, then SIGCONT: a zombie that wants to write. */
 import { type Arena, sleep } from '../arena.js'
+import { writable } from '../engine.js'
 import { fault } from '../fault.js'
 import type { Member } from '../fleet.js'
 import { settings } from '../settings.js'
@@ -7,7 +8,11 @@ import { slowWork } from './load.js'
 
 export const zombie = fault('zombie', 0, async (arena) => {
   const rounds = Math.max(2, Math.round(12 * arena.options.scale))
-  const [victim] = await Promise.all([arena.startWorker(), arena.startWorker()])
+  // The other has few slots, so that the zombie, when it wakes up, finds the very jobs that it lost.
+  const [victim] = await Promise.all([
+    arena.startWorker(),
+    arena.startWorker({ concurrency: 3, prefetch: 0 }),
+  ])
   const stopFeeding = arena.feed(() => slowWork(arena.random), { level: 20 })
   for (let round = 0; round < rounds; round++) {
     await stopUntilRescued(arena, victim)
@@ -47,9 +52,19 @@ export const zombieKilled = fault('zombie-killed', 0.3, async (arena) => {
 async function stopUntilRescued(arena: Arena, victim: Member): Promise<void> {
   const worker = await victim.ready
   const held = async () => (await arena.heldBy(worker)).length
-  await arena.waitUntil(async () => (await held()) > 0, 5_000)
-  await sleep(arena.random.between(0, 150))
-  await arena.recordLoss(victim, victim.signal('SIGSTOP'))
+  const t = await stop(arena, victim, held)
+  await arena.recordLoss(victim, t)
   const rescued = await arena.waitUntil(async () => (await held()) === 0, settings.recoveryLimitMs)
   if (!rescued) arena.accuse('I13', `nobody rescued ${await held()} jobs of ${worker}, which stands still`)
+}
+
+/** Stops it while it has jobs, yet not inside a transaction: with the file's lock in its hand, all would stand still. */
+async function stop(arena: Arena, victim: Member, held: () => Promise<number>): Promise<number> {
+  for (;;) {
+    await arena.waitUntil(async () => (await held()) > 0, 5_000)
+    await sleep(arena.random.between(0, 150))
+    const t = victim.signal('SIGSTOP')
+    if (writable(arena.place)) return t
+    victim.signal('SIGCONT')
+  }
 }

@@ -14,7 +14,8 @@ WHERE l.worker = ? AND l.token = ?
 
 -- :lease  the same head; the write lock is held, so nothing came in between
 INSERT INTO millrace_lease (worker, seq, token, at)
-SELECT ?, seq, ?, ? FROM millrace_ready WHERE queue = ? AND lane = ? ORDER BY seq LIMIT ?
+SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
+WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
 
 -- :leave
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?

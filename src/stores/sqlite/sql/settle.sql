@@ -33,6 +33,9 @@ UPDATE millrace_job SET
 WHERE seq = ?
 RETURNING id, attempt, crashes
 
+-- :asked  why the running job was asked to stop
+SELECT cancel_reason FROM millrace_job WHERE seq = ?
+
 -- :ready
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
 

@@ -1,0 +1,206 @@
+/** What went wrong once, or could: each of these was a defect before it was a test. */
+import { defineJob } from 'millrace'
+import { describe, expect, test } from 'vitest'
+import { realMill, signal, storeOf, testMill } from './mill.js'
+
+const echo = defineJob({ name: 'echo', run: (n: number) => n })
+
+describe('faults', () => {
+  test('close waits for enqueues that are on their way', async () => {
+    const mill = realMill({ jobs: [echo] })
+    await mill.open()
+    const adding = mill.enqueue(echo, 1)
+    const closing = mill.close()
+    await expect(adding).resolves.toMatchObject({ duplicate: false })
+    await closing
+  })
+
+  test('a store that throws does not stop the worker for good', async () => {
+    const mill = testMill({ jobs: [echo] })
+    const store = storeOf(mill)
+    const errors: string[] = []
+    mill.on('error', ({ during }) => errors.push(during))
+    const worker = mill.worker({ handleSignals: false })
+    await worker.start()
+    const real = store.exchange.bind(store)
+    store.exchange = () => Promise.reject(new Error('the disk is gone'))
+    const job = await mill.enqueue(echo, 5)
+    await mill.clock.advance(3_000)
+    expect(errors).toContain('exchange')
+    store.exchange = real
+    await mill.clock.advance(10_000)
+    expect(await job.result()).toBe(5)
+    await worker.stop()
+  })
+
+  test('an exchange whose answer was lost is asked again, and nothing stays behind', async () => {
+    const mill = testMill({ jobs: [echo] })
+    const store = storeOf(mill)
+    mill.on('error', () => {})
+    const real = store.exchange.bind(store)
+    let dropped = 0
+    store.exchange = async (request) => {
+      const result = await real(request)
+      if (result.claimed.length > 0 && dropped++ < 3) throw new Error('the reply was lost')
+      return result
+    }
+    const jobs = await mill.enqueueMany(echo, [1, 2, 3])
+    const worker = mill.worker({ handleSignals: false, concurrency: 1 })
+    await worker.start()
+    await mill.clock.advance(20_000)
+    expect(dropped).toBeGreaterThanOrEqual(3)
+    expect(await Promise.all(jobs.map((job) => job.result()))).toEqual([1, 2, 3])
+    expect((await mill.stats()).totals.crashed).toBe(0)
+    await worker.stop()
+  })
+
+  test('a cancel stands when the worker shuts down, and when the attempt fails', async () => {
+    for (const ending of ['shutdown', 'failure'] as const) {
+      const started = signal()
+      const go = signal()
+      const slow = defineJob({
+        name: 'slow',
+        timeout: 0,
+        run: async () => {
+          started.give()
+          await go.promise
+          throw new Error('failed before it heard of the cancel')
+        },
+      })
+      const mill = testMill({ jobs: [slow] })
+      const job = await mill.enqueue(slow, null)
+      const worker = mill.worker({ handleSignals: false })
+      await worker.start()
+      await started.promise
+      expect(await job.cancel('enough')).toBe('asked')
+      if (ending === 'shutdown') await worker.stop({ grace: 0 })
+      else go.give()
+      await mill.clock.advance(100)
+      expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'enough' })
+      await worker.stop({ grace: 0 })
+    }
+  })
+
+  test('a clock that is set forward does not make a healthy worker lose its jobs', async () => {
+    const go = signal()
+    const slow = defineJob({ name: 'slow', timeout: 0, run: () => go.promise })
+    const mill = testMill({ jobs: [slow] })
+    const stalled: string[] = []
+    mill.on('stalled', ({ id }) => stalled.push(id))
+    const job = await mill.enqueue(slow, null)
+    const workers = [
+      mill.worker({ handleSignals: false }),
+      mill.worker({ handleSignals: false, queues: ['other'] }),
+    ]
+    for (const worker of workers) await worker.start()
+    await mill.clock.advance(5_000)
+    for (let i = 0; i < 3; i++) {
+      mill.clock.jump(60_000)
+      await mill.clock.advance(5_000)
+    }
+    expect(stalled).toEqual([])
+    expect(await job.state()).toBe('running')
+    go.give()
+    await mill.clock.advance(1_000)
+    expect(await job.state()).toBe('completed')
+    for (const worker of workers) await worker.stop()
+  })
+
+  test('a custom backoff that throws does not keep an abandoned job from ending', async () => {
+    const deaf = defineJob({
+      name: 'deaf',
+      timeout: 100,
+      backoff: {
+        type: 'custom',
+        delay: () => {
+          throw new Error('no idea')
+        },
+      },
+      run: () => new Promise(() => {}),
+    })
+    const mill = testMill({ jobs: [deaf] })
+    const job = await mill.enqueue(deaf, null)
+    const worker = mill.worker({ handleSignals: false, abandonAfter: 100 })
+    await worker.start()
+    await mill.clock.advance(1_000)
+    expect(await job.state()).toBe('dead')
+    await worker.stop()
+  })
+
+  test('a worker that is stopped while it starts leaves nothing behind', async () => {
+    const mill = realMill({ jobs: [echo] })
+    const before = process.listenerCount('SIGTERM')
+    const worker = mill.worker()
+    const starting = worker.start()
+    await worker.stop()
+    await starting
+    await mill.close()
+    expect(process.listenerCount('SIGTERM')).toBe(before)
+  })
+
+  test('a result that looks like a promise and is none fails cleanly', async () => {
+    const odd = defineJob({
+      name: 'odd',
+      run: () => ({
+        // biome-ignore lint/suspicious/noThenProperty: that is the point
+        get then(): never {
+          throw new Error('gotcha')
+        },
+      }),
+    })
+    const mill = testMill({ jobs: [odd] })
+    const job = await mill.enqueue(odd, null)
+    await mill.drain()
+    expect(await job.state()).toBe('retrying')
+  })
+
+  test('an enqueue that a handler did not wait for says that it came too late', async () => {
+    let late: Promise<unknown> = Promise.resolve()
+    const hasty = defineJob({
+      name: 'hasty',
+      run: (_: null, { enqueue }) => {
+        late = enqueue(echo, 1)
+        late.catch(() => {})
+      },
+    })
+    const mill = testMill({ jobs: [hasty, echo] })
+    await mill.enqueue(hasty, null)
+    await mill.drain()
+    await expect(late).rejects.toMatchObject({ code: 'LEASE_LOST' })
+  })
+
+  test('canaries are found behind thousands of other dead letters', async () => {
+    const dies = defineJob({
+      name: 'dies',
+      maxAttempts: 1,
+      run: () => {
+        throw new Error('x')
+      },
+    })
+    const other = defineJob({ name: 'other', maxAttempts: 1, run: dies.run })
+    const mill = testMill({ jobs: [dies, other] })
+    await mill.enqueueMany(dies, Array(3).fill(null))
+    await mill.drain()
+    await mill.clock.advance(1_000)
+    await mill.enqueueMany(other, Array(5_200).fill(null))
+    await mill.drain()
+    const worker = mill.worker({ handleSignals: false })
+    await worker.start()
+    const replay = mill.dead.retryAll({ name: 'dies' }, { canary: 1 })
+    await mill.clock.advance(3_000)
+    expect(await replay).toMatchObject({ retried: 1, stopped: true })
+    await worker.stop()
+  })
+
+  test('what is no definition, no options or no filter is refused by name', async () => {
+    const mill = testMill({ jobs: [echo] })
+    await expect(mill.enqueue('echo' as never, 1 as never)).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+      field: 'job',
+    })
+    await expect(mill.enqueue(echo, 1, null as never)).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    expect(() => defineJob(undefined as never)).toThrow(/defineJob is undefined/)
+    await expect(mill.dead.list({ after: '2020' as never })).rejects.toMatchObject({ field: 'after' })
+    expect(() => mill.jobs({ state: 'bogus' as never })).toThrow(/state is "bogus"/)
+  })
+})

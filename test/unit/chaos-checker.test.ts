@@ -1,0 +1,315 @@
+/** The judge of the chaos runs must be able to convict: each test hands it one crime and expects its name. */
+import { describe, expect, test } from 'vitest'
+import { check, checkLanes, type Evidence, type FinalJob, type Violation } from '../chaos/checker.js'
+import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
+
+describe('an honest history', () => {
+  test('has no violations', () => {
+    expect(judge({}).violations).toEqual([])
+  })
+
+  test('counts a job that ran again before it completed and does not convict', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const second = lease('a', { token: 't2', claimedAt: 40, worker: 'w2', attempt: 2 })
+    const verdict = judge({
+      events: [
+        ...enqueued('a'),
+        ...started(first),
+        ...settled(first, { to: 'pending', rescue: true, t: 30 }),
+        ...started(second),
+        ...settled(second, { to: 'completed', t: 50 }),
+        // The first worker was only frozen. It wakes up, writes, and is refused.
+        ...settled(first, { to: 'completed', t: 60 }, 'lost'),
+      ],
+      losses: [{ worker: 'w1', t: 15, held: ['a'] }],
+    })
+    expect(verdict).toMatchObject({
+      violations: [],
+      duplicates: 1,
+      staleAttempts: 1,
+      refusedStale: 1,
+      recoveries: [25],
+    })
+  })
+
+  test('may hold a job whose enqueue nobody acknowledged', () => {
+    const events = [...completed('a'), enqueued('b')[0] as HistoryEvent]
+    expect(judge({ events, jobs: [job('a'), job('b')] })).toMatchObject({ violations: [], ambiguous: 1 })
+    expect(judge({ events, jobs: [job('a')] })).toMatchObject({ violations: [], ambiguous: 1 })
+  })
+
+  test('may ask for a claim again with its token', () => {
+    const held = lease('a')
+    const events = [
+      ...enqueued('a'),
+      claimed(held),
+      ...started(held),
+      ...settled(held, { to: 'completed', t: 30 }),
+    ]
+    expect(judge({ events }).violations).toEqual([])
+  })
+})
+
+describe('the checker convicts', () => {
+  test('I1: a lost job', () => {
+    const verdict = judge({ events: [...completed('a'), ...enqueued('b')] })
+    expect(verdict.lost).toBe(1)
+    expect(verdict.violations).toContainEqual(violation('I1', '1 acknowledged jobs are lost: b'))
+  })
+
+  test('I2: a job that nobody enqueued', () => {
+    expect(judge({ jobs: [job('a'), job('x')] }).violations).toContainEqual(
+      violation('I2', '1 jobs that nobody enqueued: x'),
+    )
+  })
+
+  test('I2: a job whose enqueue was refused', () => {
+    const refused: HistoryEvent = { e: 'enqueue-refused', t: 3, id: 'b', code: 'LEASE_LOST' }
+    const events = [...completed('a'), enqueued('b')[0] as HistoryEvent, refused]
+    expect(judge({ events, jobs: [job('a'), job('b')] }).violations).toContainEqual(
+      violation('I2', '1 jobs exist although their enqueue was refused: b'),
+    )
+  })
+
+  test('I3: a start after an accepted completion', () => {
+    const again = lease('a', { token: 't2', claimedAt: 100, attempt: 2 })
+    const verdict = judge({ events: [...completed('a'), ...started(again)] })
+    expect(verdict.rerun).toBe(1)
+    expect(verdict.violations).toContainEqual(violation('I3', '1 starts of jobs that had completed: a'))
+  })
+
+  test('I3: a start after a completion that only the final state shows', () => {
+    const first = lease('a', { token: 't1' })
+    const again = lease('a', { token: 't2', claimedAt: 100, attempt: 2 })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      // Killed before it could write down the answer.
+      settled(first, { to: 'completed', t: 30 })[0] as HistoryEvent,
+      ...started(again),
+    ]
+    expect(judge({ events, jobs: [job('a', { resultBy: 't1' })] }).rerun).toBe(1)
+  })
+
+  test('I3: a stale settlement that was accepted', () => {
+    const zombie = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const heir = lease('a', { token: 't2', claimedAt: 40, worker: 'w2', attempt: 2 })
+    const verdict = judge({
+      events: [
+        ...enqueued('a'),
+        ...started(zombie),
+        ...settled(zombie, { to: 'pending', rescue: true, t: 30 }),
+        ...started(heir),
+        ...settled(zombie, { to: 'completed', t: 60 }),
+      ],
+    })
+    expect(verdict).toMatchObject({ staleAttempts: 1, refusedStale: 0 })
+    expect(verdict.violations).toContainEqual(violation('I3', '1 stale settlements were accepted: a'))
+  })
+
+  test('I3: a result or progress that another lease wrote', () => {
+    const events = completed('a')
+    expect(judge({ events, jobs: [job('a', { resultBy: 'other' })] }).violations).toContainEqual(
+      violation('I3', '1 jobs show the result of another lease: a'),
+    )
+    expect(
+      judge({ events, jobs: [job('a', { resultBy: 'a-token', progressBy: 'other' })] }).violations,
+    ).toContainEqual(violation('I3', '1 jobs show the progress of another lease: a'))
+  })
+
+  test('I4: two accepted terminal writes', () => {
+    const held = lease('a')
+    const events = [...completed('a'), ...settled(held, { to: 'dead', t: 40 })]
+    expect(judge({ events }).violations).toEqual(
+      expect.arrayContaining([
+        violation('I4', '1 jobs with more than one accepted terminal write: a'),
+        violation('I4', '1 jobs settled twice under one lease: a'),
+      ]),
+    )
+  })
+
+  test('I4: a claim while another lease is live', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const second = lease('a', { token: 't2', claimedAt: 20, worker: 'w2' })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 30 }),
+    ]
+    expect(
+      judge({ events, jobs: [job('a', { resultBy: 't2', progressBy: 't2' })] }).violations,
+    ).toContainEqual(violation('I4', '1 jobs were claimed while another lease was live: a'))
+  })
+
+  test('I4: a token that two workers got', () => {
+    const events = [...completed('a'), claimed(lease('a', { worker: 'w2' }))]
+    expect(judge({ events }).violations).toContainEqual(
+      violation('I4', '1 tokens were given out twice: a-token'),
+    )
+  })
+
+  test('I5: counts that do not match the rows', () => {
+    expect(judge({ counts: { completed: 2 } }).violations).toContainEqual(
+      violation('I5', '1 jobs are completed, the store counts 2'),
+    )
+  })
+
+  test('I11: a start before the job is due', () => {
+    const early = lease('a', { claimedAt: 20 })
+    const events = [...enqueued('a', 500), ...started(early), ...settled(early, { to: 'completed', t: 30 })]
+    expect(judge({ events }).violations).toContainEqual(
+      violation('I11', '1 starts before the job was due: a by 480 ms'),
+    )
+  })
+
+  test('I11: a retry before its backoff is over', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10 })
+    const second = lease('a', { token: 'a-token', claimedAt: 50, attempt: 2 })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      ...settled(first, { to: 'retrying', delay: 100, t: 20 }),
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 60 }),
+    ]
+    expect(judge({ events }).violations).toContainEqual(
+      violation('I11', '1 starts before the job was due: a by 70 ms, a retry'),
+    )
+  })
+
+  test('I11: more attempts or crashes than the caps allow', () => {
+    expect(judge({ jobs: [job('a', { attempt: 7 })] }).violations).toContainEqual(
+      violation('I11', '1 jobs had too many attempts: a'),
+    )
+    expect(judge({ jobs: [job('a', { crashes: 4 })] }).violations).toContainEqual(
+      violation('I11', '1 jobs crashed more often than their cap: a'),
+    )
+  })
+
+  test('I13: a backlog that does not drain', () => {
+    const jobs = [job('a', { state: 'running', resultBy: undefined, progressBy: undefined })]
+    expect(judge({ jobs, drainedAfterMs: undefined }).violations).toContainEqual(
+      violation('I13', '1 jobs are still live 1000 ms after the last fault: a running'),
+    )
+  })
+
+  test('I13: a job that comes back late', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const second = lease('a', { claimedAt: 5_000, worker: 'w2', attempt: 2 })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      ...settled(first, { to: 'pending', rescue: true, t: 30 }),
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 5_010 }),
+    ]
+    expect(judge({ events, losses: [{ worker: 'w1', t: 15, held: ['a'] }] }).violations).toContainEqual(
+      violation('I13', '1 jobs of w1 came back late: a after 4985 ms'),
+    )
+  })
+
+  test('an error shown to users that the fault does not excuse', () => {
+    const busy: HistoryEvent = { e: 'error', t: 5, code: 'STORE_BUSY', during: 'exchange', message: 'busy' }
+    const events = [...completed('a'), busy]
+    expect(judge({ events }).violations).toContainEqual(
+      violation('errors', 'users were shown STORE_BUSY 1 times, such as exchange: busy'),
+    )
+    expect(judge({ events, allowedErrors: ['STORE_BUSY'] }).violations).toEqual([])
+  })
+})
+
+describe('I9: lanes', () => {
+  const weights = [8, 4, 2, 1]
+  const enqueuedPerLane = [80, 40, 20, 10]
+
+  test('in turn by weight are fair', () => {
+    const round = [0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0]
+    const lanes = Array.from({ length: 10 }, () => round).flat()
+    expect(checkLanes(startsIn(lanes), enqueuedPerLane, weights, 4)).toEqual([])
+  })
+
+  test('convicts lanes that are emptied one after the other', () => {
+    const lanes = enqueuedPerLane.flatMap((count, lane) => Array.from({ length: count }, () => lane))
+    const violations = checkLanes(startsIn(lanes), enqueuedPerLane, weights, 4)
+    expect(violations).toContainEqual(violation('I9', 'lane 3 had 0.0 % of the starts, due 6.7 %'))
+    expect(violations).toContainEqual(
+      violation('I9', 'the lowest lane waited for 24 starts, the bound is 23'),
+    )
+  })
+
+  function startsIn(lanes: readonly number[]): Lease[] {
+    return lanes.map((lane, i) => lease(`job-${i}`, { lane }))
+  }
+})
+
+/** By default one job was enqueued, ran and completed. */
+function judge(evidence: Partial<Evidence>) {
+  const jobs = evidence.jobs ?? [job('a')]
+  const counts: Record<string, number> = {}
+  for (const { state } of jobs) counts[state] = (counts[state] ?? 0) + 1
+  return check({
+    events: completed('a'),
+    jobs,
+    counts,
+    losses: [],
+    drainedAfterMs: 10,
+    limits: { drainMs: 1_000, recoveryMs: 1_000 },
+    allowedErrors: [],
+    ...evidence,
+  })
+}
+
+function completed(id: string): HistoryEvent[] {
+  const held = lease(id)
+  return [...enqueued(id), ...started(held), ...settled(held, { to: 'completed', t: 30 })]
+}
+
+function enqueued(id: string, delay = 0): HistoryEvent[] {
+  return [
+    { e: 'enqueue-try', t: 0, id, lane: 2, delay },
+    { e: 'enqueue-ack', t: 1, id },
+  ]
+}
+
+function lease(id: string, fields: Partial<Lease> = {}): Lease {
+  return { id, token: `${id}-token`, attempt: 1, lane: 2, claimedAt: 10, worker: 'w1', ...fields }
+}
+
+function claimed(held: Lease): HistoryEvent {
+  return { e: 'claim', t: held.claimedAt, ...held }
+}
+
+function started(held: Lease): HistoryEvent[] {
+  return [claimed(held), { e: 'start', t: held.claimedAt, ...held }]
+}
+
+function settled(
+  { id, token }: Lease,
+  { t, ...outcome }: Partial<SettledOutcome> & Pick<SettledOutcome, 'to'> & { t: number },
+  result: 'applied' | 'lost' = 'applied',
+): HistoryEvent[] {
+  const settlement = { id, token, delay: 0, rescue: false, ...outcome }
+  return [
+    { e: 'settle-try', t, ...settlement },
+    { e: 'settle-result', t: t + 1, result, ...settlement },
+  ]
+}
+
+function job(id: string, fields: Partial<FinalJob> = {}): FinalJob {
+  return {
+    id,
+    state: 'completed',
+    attempt: 1,
+    crashes: 0,
+    maxAttempts: 3,
+    maxCrashes: 3,
+    resultBy: undefined,
+    progressBy: undefined,
+    ...fields,
+  }
+}
+
+function violation(invariant: Violation['invariant'], text: string): Violation {
+  return { invariant, text }
+}
