@@ -112,12 +112,12 @@ export class Tables {
     this.#pause.run(paused ? 1 : 0, queue)
   }
 
+  /**
+   * Numbers of this process's own workers are remembered. Those of others are looked up: a worker that was
+   * given up and came back has a new one.
+   */
   workerNumber(id: string): number | undefined {
-    const known = this.#workers.get(id)
-    if (known !== undefined) return known
-    const num = this.#worker.get(id)?.num
-    if (num !== undefined) this.#workers.set(id, num)
-    return num
+    return this.#workers.get(id) ?? this.#worker.get(id)?.num
   }
 
   rememberWorker(id: string, num: number): void {

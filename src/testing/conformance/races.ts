@@ -240,6 +240,21 @@ export function handlesTests(test: Test): void {
     assert.equal((await claim(store, 1)).length, 1)
   })
 
+  shared('a worker that was rescued, forgotten and came back can be rescued again', async (harness) => {
+    const { store, advance } = harness
+    const other = (await harness.second?.()) as Store
+    const id = await insertOne(store, { maxCrashes: 9 })
+    for (const crashes of [1, 2]) {
+      await claimOne(store, 'zombie')
+      await advance(lease)
+      const [orphan] = (await sweep(other)).orphans
+      assert.equal(orphan?.id, id, 'the other handle finds it')
+      assert.equal(await rescue(other, orphan as OrphanedJob), 'applied')
+      await sweep(other) // forgets the worker, which has nothing any more
+      assert.equal((await read(store, id)).crashes, crashes)
+    }
+  })
+
   shared('a worker that another handle has forgotten goes on', async ({ store, second, advance }) => {
     const other = (await second?.()) as Store
     await store.extend({ worker: 'idle', lease, held: [] })
