@@ -9,7 +9,8 @@ export interface LeaseHolder {
   runs(): Iterable<Run>
   /** Jobs claimed and not started. */
   unstarted(): Iterable<ClaimedJob>
-  lost(id: string): void
+  /** The lease with this token is gone; the job may be held again under another. */
+  lost(id: string, token: string): void
   cancel(id: string, reason: string): void
 }
 
@@ -132,7 +133,8 @@ export class LeaseKeeper {
       })
       this.#renewedAt = sentAt
       this.#renewedWall = this.#runtime.clock.now()
-      for (const id of lost) this.#holder.lost(id)
+      const gone = new Set(lost)
+      for (const { id, token } of held) if (gone.has(id)) this.#holder.lost(id, token)
       for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
     } catch (error) {
       for (const [run, report] of reports) run.restoreReport(report)
@@ -145,7 +147,7 @@ export class LeaseKeeper {
     if (this.#stopped) return
     this.#runtime.events.emit('error', { error, during: 'extend' })
     if (this.#runtime.clock.monotonic() - this.#renewedAt < this.#lease) return
-    for (const run of [...this.#holder.runs()]) this.#holder.lost(run.job.id)
+    for (const { job } of [...this.#holder.runs()]) this.#holder.lost(job.id, job.token)
   }
 }
 

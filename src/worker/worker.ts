@@ -74,7 +74,7 @@ export class Worker {
     this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
       runs: () => this.#runs,
       unstarted: () => this.#waiting.slice(this.#next),
-      lost: (id) => this.#lost(id),
+      lost: (id, token) => this.#lost(id, token),
       cancel: (id, reason) => this.#cancel(id, reason),
     })
     this.#sweeper = new Sweeper(
@@ -320,8 +320,8 @@ export class Worker {
   }
 
   #stopRun(run: Run, reason: MillraceError): void {
+    if (run.ended || run.stopped !== undefined) return
     run.stop(reason)
-    if (run.ended) return
     run.deadline = this.#runtime.clock.monotonic() + this.#options.abandonAfter
     this.#deadlines.watch(run.deadline)
   }
@@ -338,10 +338,10 @@ export class Worker {
     this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
   }
 
-  #lost(id: string): void {
+  #lost(id: string, token: string): void {
     const run = this.#find(id)
-    if (run !== undefined) return this.#stopRun(run, leaseLost(id))
-    this.#waiting = this.#waiting.slice(this.#next).filter((job) => job.id !== id)
+    if (run?.job.token === token) return this.#stopRun(run, leaseLost(id))
+    this.#waiting = this.#waiting.slice(this.#next).filter((job) => job.id !== id || job.token !== token)
     this.#next = 0
   }
 
