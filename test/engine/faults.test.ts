@@ -225,27 +225,4 @@ describe('a lease that was lost', () => {
     expect(worker.active).toBe(0)
     await worker.stop({ grace: 0 })
   })
-
-  test('is not taken for the one under which the job is held again', async () => {
-    const go = signal()
-    const slow = defineJob({ name: 'slow', timeout: 0, run: () => go.promise })
-    const mill = testMill({ jobs: [slow] })
-    const job = await mill.enqueue(slow, null)
-    const store = storeOf(mill)
-    const worker = mill.worker({ handleSignals: false, lease: '3s' })
-    await worker.start()
-    await mill.clock.advance(100)
-    const real = store.extend.bind(store)
-    // The answer is about a token that the worker had before.
-    store.extend = async (request) => {
-      await real(request)
-      return { lost: ['another-job'], cancels: [] }
-    }
-    await mill.clock.advance(5_000)
-    expect(await job.state()).toBe('running')
-    go.give()
-    await mill.clock.advance(100)
-    expect(await job.state()).toBe('completed')
-    await worker.stop()
-  })
 })
