@@ -116,14 +116,21 @@ export class LeaseKeeper {
 
   async #renew(): Promise<void> {
     const reports: [Run, Report][] = []
-    const held: Held[] = []
-    for (const run of this.#holder.runs()) {
+    const newest = new Map<string, Held>()
+    const hold = (held: Held) => {
+      // Held twice: it was lost and claimed again, and only the later lease can still stand.
+      const older = newest.get(held.id)
+      if (older !== undefined) this.#holder.lost(older.id, older.token)
+      newest.set(held.id, held)
+    }
+    for (const run of [...this.#holder.runs()]) {
       if (run.ended) continue
       const report = run.takeReport()
       if (report !== undefined) reports.push([run, report])
-      held.push({ id: run.job.id, token: run.job.token, ...(report ?? nothing) })
+      hold({ id: run.job.id, token: run.job.token, ...(report ?? nothing) })
     }
-    for (const job of this.#holder.unstarted()) held.push({ id: job.id, token: job.token, ...nothing })
+    for (const job of this.#holder.unstarted()) hold({ id: job.id, token: job.token, ...nothing })
+    const held = [...newest.values()]
     const sentAt = this.#runtime.clock.monotonic()
     try {
       const { lost, cancels } = await this.#runtime.store.extend({
@@ -133,8 +140,7 @@ export class LeaseKeeper {
       })
       this.#renewedAt = sentAt
       this.#renewedWall = this.#runtime.clock.now()
-      const gone = new Set(lost)
-      for (const { id, token } of held) if (gone.has(id)) this.#holder.lost(id, token)
+      for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
       for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
     } catch (error) {
       for (const [run, report] of reports) run.restoreReport(report)

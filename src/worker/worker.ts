@@ -332,22 +332,18 @@ export class Worker {
   }
 
   #cancel(id: string, reason: string): void {
-    const run = this.#find(id)
-    if (run === undefined || run.cancelReason !== undefined) return
-    run.cancelReason = reason
-    this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
+    for (const run of this.#runs) {
+      if (run.job.id !== id || run.cancelReason !== undefined) continue
+      run.cancelReason = reason
+      this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
+    }
   }
 
   #lost(id: string, token: string): void {
-    const run = this.#find(id)
-    if (run?.job.token === token) return this.#stopRun(run, leaseLost(id))
-    this.#waiting = this.#waiting.slice(this.#next).filter((job) => job.id !== id || job.token !== token)
+    const isIt = (job: ClaimedJob) => job.id === id && job.token === token
+    for (const run of this.#runs) if (isIt(run.job)) this.#stopRun(run, leaseLost(id))
+    this.#waiting = this.#waiting.slice(this.#next).filter((job) => !isIt(job))
     this.#next = 0
-  }
-
-  #find(id: string): Run | undefined {
-    for (const run of this.#runs) if (run.job.id === id) return run
-    return undefined
   }
 
   reported(_run: Run): void {

@@ -226,3 +226,56 @@ describe('a lease that was lost', () => {
     await worker.stop({ grace: 0 })
   })
 })
+
+describe('a job that was lost and claimed again by the same worker', () => {
+  test('runs under its new lease', async () => {
+    const gates: (() => void)[] = []
+    const slow = defineJob({
+      name: 'slow',
+      timeout: 0,
+      maxCrashes: 9,
+      run: () => new Promise<string>((resolve) => gates.push(() => resolve('done'))),
+    })
+    const mill = testMill({ jobs: [slow] })
+    const job = await mill.enqueue(slow, null)
+    const store = storeOf(mill)
+    const worker = mill.worker({ handleSignals: false, lease: '3s', concurrency: 1, prefetch: 1 })
+    await worker.start()
+    await mill.clock.advance(100)
+    // Frozen past its lease, as far as the others can tell: they rescue the job.
+    const { claimed } = { claimed: await mill.jobs({ state: 'running' }) }
+    const real = store.extend.bind(store)
+    store.extend = () => Promise.reject(new Error('frozen'))
+    mill.on('error', () => {})
+    mill.clock.jump(4_000)
+    const { orphans } = await store.sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
+    expect(orphans.map(({ id }) => id)).toEqual(claimed.jobs.map(({ id }) => id))
+    const [orphan] = orphans
+    const outcome = {
+      to: 'pending',
+      spent: true,
+      crashed: true,
+      delay: 0,
+      retain: 0,
+      result: undefined,
+      failure: undefined,
+      reason: undefined,
+    } as const
+    await store.exchange({
+      worker: worker.id,
+      rescue: true,
+      claim: undefined,
+      settlements: [{ id: job.id, token: orphan?.token ?? '', outcome, inserts: undefined }],
+    })
+    store.extend = real
+    // It wakes up, claims the job a second time while the first run is still in its slot, and renews.
+    await mill.clock.advance(2_500)
+    expect(await job.get()).toMatchObject({ state: 'running', attempt: 2 })
+    gates[0]?.()
+    await mill.clock.advance(500)
+    gates[1]?.()
+    await mill.clock.advance(500)
+    expect(await job.get()).toMatchObject({ state: 'completed', attempt: 2 })
+    await worker.stop({ grace: 0 })
+  })
+})
