@@ -6,7 +6,7 @@ import { invalid, noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Inspector, JobHandle } from './inspect.js'
-import { encodeInput, newJob } from './new-job.js'
+import { encodeInput, enqueueOptions, newJob } from './new-job.js'
 import type { Runtime } from './runtime.js'
 
 export interface TransactionOption {
@@ -159,19 +159,8 @@ export class Enqueuer {
   }
 }
 
-const manyOptions = [
-  'queue',
-  'priority',
-  'delay',
-  'runAt',
-  'maxAttempts',
-  'maxCrashes',
-  'backoff',
-  'timeout',
-  'retain',
-  'tags',
-  'metadata',
-]
+/** Ids are of one job, and a caller's transaction is of one call. */
+const manyOptions = enqueueOptions.filter((option) => option !== 'id' && option !== 'tx')
 
 function checkDefinition(job: AnyJob): void {
   if (typeof job?.run !== 'function' || job.policy === undefined)

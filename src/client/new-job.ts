@@ -71,7 +71,7 @@ export function newJob(
   }
 }
 
-const enqueueOptions = [
+export const enqueueOptions = [
   'id',
   'queue',
   'priority',

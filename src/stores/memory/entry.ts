@@ -20,8 +20,6 @@ export class Entry {
   /** Index into what the lease holds. */
   slot = 0
   story: Story | undefined = undefined
-  /** The next one of its bucket; see jobs.ts. */
-  chain: Entry | undefined = undefined
 
   constructor(seq: number, job: NewJob, kind: Kind, createdAt: number) {
     this.seq = seq

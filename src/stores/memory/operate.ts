@@ -58,7 +58,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
   tables.leave(entry)
   entry.kind.totals.cancelled++
   if (retain === 0) {
-    tables.jobs.delete(entry)
+    tables.jobs.delete(entry.job.id)
   } else {
     story.finishedAt = now
     tables.enter(entry, 'cancelled', now + retain)
@@ -116,6 +116,6 @@ function promote(tables: Tables, entry: Entry, now: number): Verdict {
 function remove(tables: Tables, entry: Entry): Verdict {
   if (entry.state === 'running') return 'refused'
   tables.leave(entry)
-  tables.jobs.delete(entry)
+  tables.jobs.delete(entry.job.id)
   return 'affected'
 }

@@ -32,7 +32,7 @@ function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: 
   tables.leave(entry)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {
-    tables.jobs.delete(entry)
+    tables.jobs.delete(entry.job.id)
   } else {
     apply(tables, entry, outcome, lease, now)
     if (report !== undefined) writeReport(entry, report)

@@ -76,7 +76,7 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
     for (let entry = shelf.first; pruned < limit && entry !== undefined; pruned++) {
       if (entry.rank > now && shelf.size <= most) break
       tables.leave(entry)
-      tables.jobs.delete(entry)
+      tables.jobs.delete(entry.job.id)
       entry.kind.totals.pruned++
       entry = shelf.first
     }

@@ -3,7 +3,6 @@ import { MillraceError } from '../../core/errors.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
 import { Entry } from './entry.js'
-import { Jobs } from './jobs.js'
 import { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
@@ -20,7 +19,7 @@ const mostJobs = 2 ** 23
 export class Tables {
   readonly clock: Clock
   readonly signals = new Signals()
-  readonly jobs = new Jobs()
+  readonly jobs = new Map<string, Entry>()
   readonly kinds = new Kinds()
   readonly workers = new Map<string, Worker>()
   readonly causes = new Causes()
@@ -54,7 +53,7 @@ export class Tables {
   /** A new job, not yet in any state. */
   add(job: NewJob, now: number): Entry {
     const entry = new Entry(++this.#seq, job, this.kinds.of(job), now)
-    this.jobs.add(entry)
+    this.jobs.set(job.id, entry)
     return entry
   }
 
