@@ -120,6 +120,7 @@ export class Millrace {
     this.#runtime.refuseWhenClosed()
     const worker = new Worker(this.#runtime, this.#jobs, options)
     this.#workers.add(worker)
+    void worker.stopped.then(() => this.#workers.delete(worker))
     return worker
   }
 

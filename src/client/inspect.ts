@@ -160,7 +160,15 @@ export class Inspector {
     const command = { do: 'cancel', reason: clean(reason, bounds.reasonText), retain } as const
     const { affected, asked, missing } = await this.#runtime.store.operate({ ids: [id] }, command)
     if (missing.length > 0) throw notFound(id)
+    if (affected.length > 0) await this.#tellCancelled(id, command.reason)
     return affected.length > 0 ? 'cancelled' : asked.length > 0 ? 'asked' : 'finished'
+  }
+
+  async #tellCancelled(id: string, reason: string): Promise<void> {
+    const { events } = this.#runtime
+    if (!events.wants('cancelled')) return
+    const job = await this.#read(id)
+    if (job !== undefined) events.emit('cancelled', { id, name: job.name, queue: job.queue, reason })
   }
 
   async result<R>(id: string, options: WaitOptions): Promise<R> {
@@ -227,8 +235,6 @@ export class Inspector {
     const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout, 'timeout')
     await this.#runtime.ready()
     return new Promise<JobRecord>((resolve, reject) => {
-      let looking = false
-      let again = false
       let over = false
       const finish = (settle: () => void) => {
         if (over) return
@@ -239,32 +245,19 @@ export class Inspector {
         settle()
       }
       const onAbort = () => finish(() => reject(options.signal?.reason))
-      const look = () => {
-        if (looking) {
-          again = true
-          return
-        }
-        looking = true
-        this.find(id).then(
-          (job) => {
-            looking = false
-            if (done(job)) finish(() => resolve(job))
-            else if (again) {
-              again = false
-              look()
-            }
-          },
-          (error: unknown) => finish(() => reject(error)),
-        )
-      }
-      const unwatch = this.#watcher.watch(id, look)
+      const unwatch = this.#watcher.watch(id, {
+        seen: (job) => {
+          if (job === undefined) finish(() => reject(notFound(id)))
+          else if (done(job)) finish(() => resolve(job))
+        },
+        failed: (error) => finish(() => reject(error)),
+      })
       const cancelTimer =
         timeout === undefined
           ? () => {}
           : this.#runtime.clock.after(timeout, () => finish(() => reject(waitTimeout(id, timeout))))
       if (options.signal?.aborted) return onAbort()
       options.signal?.addEventListener('abort', onAbort, { once: true })
-      look()
     })
   }
 

@@ -3,7 +3,7 @@
  * change of the wall clock cannot move. Tests pass a virtual clock, one per instance.
  */
 export interface Clock {
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds, whole ones. */
   now(): number
   /** Milliseconds from an arbitrary start; never goes back. */
   monotonic(): number

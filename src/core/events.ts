@@ -28,7 +28,8 @@ export interface MillraceEvents {
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }
   retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
   dead: RunEvent & { readonly failure: Failure }
-  cancelled: RunEvent & { readonly reason: string }
+  /** A running job was stopped, or one that this process cancelled will never run. */
+  cancelled: JobEvent & { readonly reason: string }
   /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
   stalled: JobEvent & { readonly worker: string }
   /** A handler went on after its time; it was left alone and can write nothing any more. */

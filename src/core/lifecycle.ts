@@ -172,6 +172,11 @@ export function heedCancel(outcome: Outcome, asked: string | undefined): Outcome
   return { ...outcome, to: 'cancelled', reason: asked }
 }
 
+/** What a settlement is answered once `applied` stands in place of what was `wanted`. */
+export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'cancelled' {
+  return wanted === applied ? 'applied' : 'cancelled'
+}
+
 /** A job on its last life runs alone, so that a poison neighbour cannot take it along. */
 export function runsAlone(attempt: Attempt): boolean {
   return attempt.crashes > 0 && attempt.crashes + 1 >= attempt.maxCrashes

@@ -24,13 +24,19 @@ export interface Store {
    * synchronous the write has happened, or thrown, when `insert` returns.
    */
   insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]>
-  /** Settles what ended and claims what is next: one round trip, one commit. */
+  /**
+   * Settles what ended, then claims what is next: one round trip, one commit. Takes pending jobs only; a due
+   * one becomes pending by `sweep` or `promote`.
+   */
   exchange(request: ExchangeRequest): Promise<ExchangeResult>
   /** Renews the worker's lease and writes what its running jobs reported. */
   extend(request: ExtendRequest): Promise<ExtendResult>
   /** Due jobs become ready, finished ones expire, orphans of dead workers are named. Bounded per call. */
   sweep(request: SweepRequest): Promise<SweepReport>
-  /** Carries out an operator's command on up to `limit` jobs; `cursor` goes on where the last call ended. */
+  /**
+   * Carries out an operator's command on up to `limit` jobs; `cursor` goes on where the last call ended.
+   * A running job is never removed or changed: it can only be asked to stop.
+   */
   operate(selector: Selector, command: Command): Promise<OperateReport>
   configure(queue: string, settings: QueueSettings): Promise<void>
 
@@ -98,7 +104,8 @@ export interface ExchangeResult {
   readonly claimed: readonly ClaimedJob[]
 }
 
-export type SettleResult = 'applied' | 'lost'
+/** `cancelled`: applied as a cancel, because one was asked for while the job ran. */
+export type SettleResult = 'applied' | 'cancelled' | 'lost'
 
 export interface ExtendRequest {
   readonly worker: string
@@ -163,6 +170,7 @@ export type Selector =
 
 export type Command =
   | { readonly do: 'cancel'; readonly reason: string; readonly retain: number }
+  /** The n-th job of this call, from 0 on, is due after `delay` + n × `spacing` ms. */
   | { readonly do: 'retry'; readonly delay: number; readonly spacing: number; readonly change: RetryChange }
   | { readonly do: 'promote' }
   | { readonly do: 'remove' }

@@ -27,7 +27,7 @@ export class VirtualClock implements Clock {
   }
 
   now(): number {
-    return this.#now + this.#jumped
+    return Math.floor(this.#now + this.#jumped)
   }
 
   monotonic(): number {

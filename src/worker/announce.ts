@@ -7,6 +7,9 @@ import type { Run } from './run.js'
 export function announce(run: Run, outcome: Outcome, result: SettleResult, runtime: Runtime): void {
   const { events, clock } = runtime
   if (result === 'lost') return events.emit('lost', run.event())
+  if (result === 'cancelled') {
+    return events.emit('cancelled', { ...run.event(), reason: run.cancelReason ?? '' })
+  }
   switch (outcome.to) {
     case 'completed':
       if (run.inserts !== undefined && events.wants('enqueued')) {

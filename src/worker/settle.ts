@@ -11,10 +11,11 @@ export interface ExchangePartner {
   claimed(jobs: readonly ClaimedJob[]): void
   /** An exchange is over, whatever it brought. */
   exchanged(): void
-  settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void
+  settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void
 }
 
 interface Ended {
+  readonly job: ClaimedJob
   readonly settlement: Settlement
   /** Undefined for a job that was given back unstarted. */
   readonly run: Run | undefined
@@ -48,11 +49,12 @@ export class Exchange {
     this.#partner = partner
   }
 
-  /** Hands over an outcome. */
-  settle(id: string, token: string, outcome: Outcome, run: Run | undefined): void {
+  /** Hands over an outcome; a job that never started has no run. */
+  settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
     // What a failed attempt added goes with it: the next attempt will add it again.
     const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
-    this.#ended.push({ settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
+    const { id, token } = job
+    this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
     this.wake()
   }
 
@@ -110,8 +112,8 @@ export class Exchange {
     this.#unheard = undefined
     this.#failures = 0
     for (let i = 0; i < ended.length; i++) {
-      const { run, settlement } = ended[i] as Ended
-      this.#partner.settled(run, settlement.outcome, result.settled[i] as SettleResult)
+      const { job, run, settlement } = ended[i] as Ended
+      this.#partner.settled(job, run, settlement.outcome, result.settled[i] as SettleResult)
     }
     if (claim !== undefined) this.#partner.claimed(result.claimed)
     this.#partner.exchanged()

@@ -10,7 +10,8 @@ import type { LeaseKeeper } from './lease.js'
 export interface SweepOptions {
   readonly every: number
   readonly keep: SweepRequest['keep']
-  readonly retain: Retention
+  /** How long a job of this name is kept when it ends here. */
+  readonly retain: (name: string) => Retention
 }
 
 const jumpMs = 1_000
@@ -97,7 +98,7 @@ export class Sweeper {
         (job): Settlement => ({
           id: job.id,
           token: job.token,
-          outcome: crashed(job, describeFailure(job.name, workerLost(job)), this.#options.retain),
+          outcome: crashed(job, describeFailure(job.name, workerLost(job)), this.#options.retain(job.name)),
           inserts: undefined,
         }),
       )
@@ -108,7 +109,7 @@ export class Sweeper {
         rescue: true,
       })
       jobs.forEach((job, i) => {
-        if (settled[i] === 'applied') this.#tell(job, settlements[i] as Settlement)
+        if (settled[i] !== 'lost') this.#tell(job, settlements[i] as Settlement)
       })
     }
   }
@@ -117,6 +118,7 @@ export class Sweeper {
     const { events } = this.#runtime
     const about = { id: job.id, name: job.name, queue: job.queue, worker: job.worker }
     events.emit('stalled', about)
+    if (outcome.to === 'cancelled') events.emit('cancelled', { ...about, reason: outcome.reason ?? '' })
     if (outcome.to === 'dead' && outcome.failure !== undefined) {
       events.emit('dead', {
         ...about,
@@ -135,7 +137,11 @@ function nextPause(report: SweepReport, usual: number): number {
 
 function byWorker(orphans: readonly OrphanedJob[]): Map<string, OrphanedJob[]> {
   const groups = new Map<string, OrphanedJob[]>()
-  for (const job of orphans) groups.set(job.worker, [...(groups.get(job.worker) ?? []), job])
+  for (const job of orphans) {
+    const group = groups.get(job.worker)
+    if (group === undefined) groups.set(job.worker, [job])
+    else group.push(job)
+  }
   return groups
 }
 

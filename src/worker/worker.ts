@@ -4,7 +4,7 @@ import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
-import { cancelled, type Outcome, released, runsAlone, snoozed } from '../core/lifecycle.js'
+import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
 import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
@@ -31,6 +31,8 @@ type Phase = 'new' | 'running' | 'stopping' | 'stopped'
  */
 export class Worker {
   readonly id: string
+  /** Resolves when it has stopped: by `stop`, by a signal, or because its Millrace was closed. */
+  readonly stopped: Promise<void>
   readonly #runtime: Runtime
   readonly #jobs: ReadonlyMap<string, AnyJob>
   readonly #options: CompiledWorker
@@ -58,8 +60,12 @@ export class Worker {
   #forgetSignals: (() => void) | undefined
   #stopping: Promise<void> | undefined
   #whenEmpty: (() => void) | undefined
+  #tellStopped: () => void = () => {}
 
   constructor(runtime: Runtime, jobs: ReadonlyMap<string, AnyJob>, options: WorkerOptions = {}) {
+    this.stopped = new Promise((resolve) => {
+      this.#tellStopped = resolve
+    })
     this.#runtime = runtime
     this.#jobs = jobs
     this.#options = compileWorker(options, jobs)
@@ -69,7 +75,7 @@ export class Worker {
       wanted: (settling) => this.#wanted(settling),
       claimed: (jobs) => this.#claimed(jobs),
       exchanged: () => this.#exchanged(),
-      settled: (run, outcome, result) => this.#settled(run, outcome, result),
+      settled: (job, run, outcome, result) => this.#settled(job, run, outcome, result),
     })
     this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
       runs: () => this.#runs,
@@ -79,7 +85,11 @@ export class Worker {
     })
     this.#sweeper = new Sweeper(
       runtime,
-      { every: this.#options.poll, keep: this.#options.keep, retain: compileRetain(undefined) },
+      {
+        every: this.#options.poll,
+        keep: this.#options.keep,
+        retain: (name) => this.#retention(name),
+      },
       this.#lease,
     )
     this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
@@ -120,7 +130,10 @@ export class Worker {
   /** Takes no more jobs, waits for the running ones, and gives back at once what is left after `grace`. */
   stop(options: { readonly grace?: Duration } = {}): Promise<void> {
     const grace = options.grace === undefined ? this.#options.grace : milliseconds(options.grace, 'grace')
-    if (this.#phase === 'new') this.#phase = 'stopped'
+    if (this.#phase === 'new') {
+      this.#phase = 'stopped'
+      this.#tellStopped()
+    }
     if (this.#phase === 'stopped') return Promise.resolve()
     this.#stopping ??= this.#drain(grace)
     if (options.grace !== undefined && grace === 0) this.#giveBackRunning()
@@ -151,11 +164,11 @@ export class Worker {
     this.#unsubscribe?.()
     this.#forgetSignals?.()
     this.#phase = 'stopped'
+    this.#tellStopped()
   }
 
   #giveBackUnstarted(): void {
-    for (const job of this.#waiting.slice(this.#next))
-      this.#exchange.settle(job.id, job.token, released(), undefined)
+    for (const job of this.#waiting.slice(this.#next)) this.#exchange.settle(job, released())
     this.#waiting = []
     this.#next = 0
   }
@@ -261,7 +274,7 @@ export class Worker {
     void this.#exchange.flushed().then(() => {
       if (this.#phase === 'running') return this.#start(job)
       this.#alone = false
-      this.#exchange.settle(job.id, job.token, released(), undefined)
+      this.#exchange.settle(job, released())
     })
   }
 
@@ -293,7 +306,7 @@ export class Worker {
     this.#runs.delete(run)
     this.#activeByLane[run.job.lane] = (this.#activeByLane[run.job.lane] as number) - 1
     this.#alone = false
-    this.#exchange.settle(run.job.id, run.job.token, outcome, run)
+    this.#exchange.settle(run.job, outcome, run)
     if (this.#phase === 'running') this.#startMore()
     else if (this.#runs.size === 0) this.#whenEmpty?.()
   }
@@ -301,7 +314,7 @@ export class Worker {
   #putOff(job: ClaimedJob): void {
     this.#alone = false
     this.#runtime.events.emit('unknown', { id: job.id, name: job.name, queue: job.queue })
-    this.#exchange.settle(job.id, job.token, snoozed(unknownMs), undefined)
+    this.#exchange.settle(job, snoozed(unknownMs))
   }
 
   /** The first time: tell the handler to stop. The second: it did not, so go on without it. */
@@ -337,20 +350,40 @@ export class Worker {
       run.cancelReason = reason
       this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
     }
+    for (const job of this.#takeUnstarted((job) => job.id === id)) {
+      this.#exchange.settle(job, cancelled(reason, this.#retention(job.name)))
+    }
   }
 
   #lost(id: string, token: string): void {
     const isIt = (job: ClaimedJob) => job.id === id && job.token === token
     for (const run of this.#runs) if (isIt(run.job)) this.#stopRun(run, leaseLost(id))
-    this.#waiting = this.#waiting.slice(this.#next).filter((job) => !isIt(job))
-    this.#next = 0
+    this.#takeUnstarted(isIt)
+  }
+
+  #takeUnstarted(which: (job: ClaimedJob) => boolean): ClaimedJob[] {
+    const unstarted = this.#waiting.slice(this.#next)
+    const taken = unstarted.filter(which)
+    if (taken.length > 0) {
+      this.#waiting = unstarted.filter((job) => !which(job))
+      this.#next = 0
+    }
+    return taken
   }
 
   reported(_run: Run): void {
     this.#lease.beatSoon()
   }
 
-  #settled(run: Run | undefined, outcome: Outcome, result: SettleResult): void {
+  #settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void {
     if (run !== undefined) announce(run, outcome, result, this.#runtime)
+    else if (outcome.to === 'cancelled' && result === 'applied') {
+      const { id, name, queue } = job
+      this.#runtime.events.emit('cancelled', { id, name, queue, reason: outcome.reason ?? '' })
+    }
+  }
+
+  #retention(name: string): Retention {
+    return this.#jobs.get(name)?.policy.retain ?? compileRetain(undefined)
   }
 }

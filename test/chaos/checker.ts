@@ -231,7 +231,7 @@ function checkStaleWrites(
 function wasSuperseded({ claims, results }: JobHistory, { token, t }: Event<'settle-try'>): boolean {
   const own = claims.find((claim) => claim.token === token)
   const given = claims.some((claim) => own !== undefined && isLater(claim, own) && claim.t < t)
-  return given || results.some((r) => r.rescue && r.token === token && r.result === 'applied' && r.t < t)
+  return given || results.some((r) => r.rescue && r.token === token && r.result !== 'lost' && r.t < t)
 }
 
 /** The n-th try under a lease gets the n-th answer under it; a process that was killed gets none. */
@@ -246,7 +246,7 @@ function checkOneTerminalWrite({ jobs }: History, accuse: Accuse): void {
   const ended: string[] = []
   const settled: string[] = []
   for (const [id, { results }] of jobs) {
-    const applied = results.filter((result) => result.result === 'applied')
+    const applied = results.filter((result) => result.result !== 'lost')
     if (applied.filter((result) => final.includes(result.to)).length > 1) ended.push(id)
     if (new Set(applied.map((result) => result.token)).size < applied.length) settled.push(id)
   }
@@ -281,7 +281,7 @@ function couldHaveEnded({ tries, results }: JobHistory, { token }: Lease, next: 
   const sent = tries.filter((attempt) => attempt.token === token && attempt.t <= next.t)
   const answers = results.filter((result) => result.token === token)
   return (
-    sent.length > 0 && (sent.length > answers.length || answers.some((result) => result.result === 'applied'))
+    sent.length > 0 && (sent.length > answers.length || answers.some((result) => result.result !== 'lost'))
   )
 }
 

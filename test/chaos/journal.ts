@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { JobState } from 'millrace'
+import type { JobState, SettleResult } from 'millrace'
 
 /** `t` is epoch milliseconds; all processes share one machine and so one clock. */
 export type HistoryEvent =
@@ -15,7 +15,7 @@ export type HistoryEvent =
   | ({ e: 'claim'; t: number } & Lease)
   | ({ e: 'start'; t: number } & Lease)
   | ({ e: 'settle-try'; t: number } & SettledOutcome)
-  | ({ e: 'settle-result'; t: number; result: 'applied' | 'lost' } & SettledOutcome)
+  | ({ e: 'settle-result'; t: number; result: SettleResult } & SettledOutcome)
   /** Shown to users by the `error` event. */
   | { e: 'error'; t: number; code: string; during: string; message: string }
   /** Shown to users by the `lost` event. */

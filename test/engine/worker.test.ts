@@ -1,6 +1,7 @@
+import { setMaxListeners } from 'node:events'
 import { defineJob, type MillraceError, snooze } from 'millrace'
 import type { TestMill } from 'millrace/testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { realMill, signal, storeOf, testMill } from './mill.js'
 
 describe('a worker', () => {
@@ -82,6 +83,8 @@ describe('a worker', () => {
       },
     })
     const mill = testMill({ jobs: [patient] })
+    const told: [string, string][] = []
+    mill.on('cancelled', ({ id, reason }) => told.push([id, reason]))
     const running = await mill.enqueue(patient, null)
     const worker = mill.worker({ handleSignals: false, concurrency: 1 })
     await worker.start()
@@ -93,7 +96,58 @@ describe('a worker', () => {
     expect(await running.get()).toMatchObject({ state: 'cancelled', cancelReason: 'stop it' })
     expect(await running.cancel()).toBe('finished')
     await expect(running.result()).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
+    expect(told).toEqual([
+      [waiting.id, 'not needed'],
+      [running.id, 'stop it'],
+    ])
     await worker.stop()
+  })
+
+  test('a cancel reaches a job that was fetched and waits for a slot', async () => {
+    const go = signal()
+    const started: string[] = []
+    const slow = defineJob({
+      name: 'slow',
+      run: async (_: null, { jobId }) => {
+        started.push(jobId)
+        await go.promise
+      },
+    })
+    const mill = testMill({ jobs: [slow] })
+    const told: string[] = []
+    mill.on('cancelled', ({ id }) => told.push(id))
+    const [first, second, third] = await mill.enqueueMany(slow, [null, null, null])
+    const worker = mill.worker({ handleSignals: false, concurrency: 1, prefetch: 2 })
+    await worker.start()
+    await vi.waitUntil(async () => (await third?.state()) === 'running')
+    expect(await second?.cancel()).toBe('asked')
+    await vi.waitUntil(() => told.length > 0)
+    expect(await second?.state()).toBe('cancelled')
+    go.give()
+    await vi.waitUntil(async () => (await third?.state()) === 'completed')
+    expect(started).toEqual([first?.id, third?.id])
+    expect(told).toEqual([second?.id])
+    await worker.stop()
+  })
+
+  test('thousands who wait for results share their reads', async () => {
+    const mill = testMill({ jobs: [] })
+    const quick = defineJob({ name: 'quick', run: (n: number) => n })
+    const jobs = await mill.enqueueMany(
+      quick,
+      Array.from({ length: 2_500 }, (_, i) => i),
+    )
+    const get = vi.spyOn(storeOf(mill), 'get')
+    const aborts = new AbortController()
+    setMaxListeners(0, aborts.signal)
+    const waits = Promise.allSettled(jobs.map((job) => job.result({ signal: aborts.signal })))
+    await vi.waitUntil(() => get.mock.calls.length >= 3)
+    for (const job of jobs.slice(0, 50)) await job.cancel()
+    await mill.clock.advance(30)
+    await vi.waitUntil(() => get.mock.calls.length >= 6)
+    expect(get.mock.calls.length).toBeLessThanOrEqual(9)
+    aborts.abort()
+    expect((await waits).every(({ status }) => status === 'rejected')).toBe(true)
   })
 
   test('a handler that completes in spite of a cancel has completed', async () => {
@@ -158,7 +212,12 @@ describe('a worker', () => {
   })
 
   test('the jobs of a lost worker come back, and after the crash cap the job is dead', async () => {
-    const poison = defineJob({ name: 'poison', maxCrashes: 2, run: () => null })
+    const poison = defineJob({
+      name: 'poison',
+      maxCrashes: 2,
+      retain: { dead: '1h' },
+      run: () => null,
+    })
     const mill = testMill({ jobs: [poison] })
     const stalled: string[] = []
     mill.on('stalled', ({ worker }) => stalled.push(worker))
@@ -174,7 +233,9 @@ describe('a worker', () => {
       expect((await job.get())?.crashes).toBe(crash)
     }
     expect(stalled).toEqual(['ghost-1', 'ghost-2'])
-    expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'JOB_CRASHED' } })
+    const dead = await job.get()
+    expect(dead).toMatchObject({ state: 'dead', failure: { code: 'JOB_CRASHED' } })
+    expect(Number(dead?.expiresAt) - Number(dead?.finishedAt)).toBe(3_600_000)
     await sweeper.stop()
   })
 

@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
-import { heedCancel, leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
+import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
@@ -38,7 +38,7 @@ function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: 
     if (report !== undefined) writeReport(entry, report)
   }
   if (inserts !== undefined) insert(tables, inserts, now)
-  return 'applied'
+  return settleResult(settlement.outcome, outcome)
 }
 
 function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {

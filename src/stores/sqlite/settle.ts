@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
-import { heedCancel, leavesNothing, type Outcome, totalsOf } from '../../core/lifecycle.js'
+import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
 import type { WriteReport } from './extend.js'
@@ -88,10 +88,10 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      results[index] = 'applied'
       const outcome = isFinal(settlement.outcome.to)
         ? settlement.outcome
         : heedCancel(settlement.outcome, asked.get(lease.seq) ?? undefined)
+      results[index] = settleResult(settlement.outcome, outcome)
       count(lease.kind, outcome)
       if (leavesNothing(outcome)) remove(lease.seq, lease.seq)
       else {

@@ -92,7 +92,16 @@ export class Signals {
   }
 
   #tell(signal: Signal): void {
-    for (const listener of this.#listeners) listener(signal)
+    for (const listener of this.#listeners) {
+      try {
+        listener(signal)
+      } catch (error) {
+        // What is told has happened: a listener's fault must not look like a failure of it.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
   }
 
   /** A file that cannot be read at this moment has not changed, as far as anyone can tell. */

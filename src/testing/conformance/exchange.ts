@@ -474,6 +474,18 @@ export function settleTests(test: Test): void {
     assert.deepEqual(await claim(store, 5, { queues: [job.queue] }), [])
   })
 
+  test('a job that comes back after a cancel was asked for is cancelled, and the answer says so', async ({
+    store,
+  }) => {
+    for (const outcome of [retryIn(5), released(), snoozed(1), { ...wait(), retain: 1_000 }]) {
+      const job = await running(store)
+      await store.operate({ ids: [job.id] }, { do: 'cancel', reason: 'asked', retain: 1_000 })
+      assert.equal(await settle(store, job, outcome), 'cancelled', outcome.to)
+      const { state, cancelReason } = await read(store, job.id)
+      assert.deepEqual([state, cancelReason], ['cancelled', 'asked'], outcome.to)
+    }
+  })
+
   test('a cancel that was asked for does not show on a job that ended otherwise', async ({ store }) => {
     const [ids, outcomes] = [await insertMany(store, 2), [complete(), die()]]
     const claimed = await claim(store, 2)

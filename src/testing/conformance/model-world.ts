@@ -113,11 +113,12 @@ export class World {
   settle(worker: string, settlement: Settlement, rescue: boolean): SettleResult {
     const job = this.held(worker, settlement.id, settlement.token)
     if (job === undefined || (rescue && this.isAlive(worker))) return 'lost'
-    this.#apply(job, heedCancel(settlement.outcome, job.cancelReason), job.lease as WorldLease)
+    const outcome = heedCancel(settlement.outcome, job.cancelReason)
+    this.#apply(job, outcome, job.lease as WorldLease)
     if (settlement.report?.progress !== undefined) job.progress = settlement.report.progress
     job.logs = [...job.logs, ...(settlement.report?.logs ?? [])].slice(-100)
     this.insert(settlement.inserts ?? [])
-    return 'applied'
+    return outcome.to === settlement.outcome.to ? 'applied' : 'cancelled'
   }
 
   #apply(job: WorldJob, outcome: Outcome, { worker, startedAt }: WorldLease): void {
