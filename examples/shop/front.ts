@@ -12,7 +12,6 @@ const newsMs = 12_000
 
 /** What people see of the live shop: a view on a terminal, one line a second anywhere else. */
 export class Front {
-  draining = false
   readonly #shop: Shop
   readonly #weather: LiveWeather
   readonly #about: { readonly file: string; readonly rate: number }
@@ -24,6 +23,7 @@ export class Front {
   #lastSecond = 0
   #timer: NodeJS.Timeout | undefined
   #drawing: Promise<void> | undefined
+  #draining = false
 
   constructor(shop: Shop, weather: LiveWeather, about: { readonly file: string; readonly rate: number }) {
     this.#shop = shop
@@ -45,6 +45,13 @@ export class Front {
         this.#drawing = undefined
       })
     }, frameMs)
+  }
+
+  /** Answers the Ctrl-C at once, however soon the rest is done. */
+  async drain(): Promise<void> {
+    await this.#drawing
+    this.#draining = true
+    await this.#frame(true)
   }
 
   /** Something did not work that is not the matter of one job. */
@@ -71,7 +78,7 @@ export class Front {
     if (this.#screen === undefined) console.log(text)
   }
 
-  async #frame(): Promise<void> {
+  async #frame(now = false): Promise<void> {
     try {
       const stats = await this.#shop.mill.stats()
       const elapsed = performance.now() - this.#openedAt - this.#lastSecond
@@ -81,7 +88,7 @@ export class Front {
         this.#lastSecond += elapsed
       }
       if (this.#screen !== undefined) this.#draw(this.#screen, stats)
-      else if (second) console.log(this.#statusLine(stats))
+      else if (second || now) console.log(this.#statusLine(stats))
     } catch (error) {
       this.trouble(error)
     }
@@ -113,7 +120,7 @@ export class Front {
 
   /** The most pressing thing to say. */
   #notice(): Notice {
-    if (this.draining)
+    if (this.#draining)
       return {
         text: `draining: ${this.#active} running · Ctrl-C again gives them back at once`,
         urgent: true,
@@ -133,7 +140,7 @@ export class Front {
   #statusLine({ states }: Stats): string {
     const shown = ['pending', 'scheduled', 'retrying', 'running', 'completed', 'dead', 'cancelled'] as const
     const counts = shown.map((state) => `${state} ${states[state]}`).join('  ')
-    const end = this.draining ? `draining: ${this.#active} running` : `${this.#meter.rate.toFixed(1)} jobs/s`
+    const end = this.#draining ? `draining: ${this.#active} running` : `${this.#meter.rate.toFixed(1)} jobs/s`
     return `${clock(performance.now() - this.#openedAt)}  ${counts}  ${end}`
   }
 }

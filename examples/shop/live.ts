@@ -24,7 +24,7 @@ export async function runLive({ file, rate, duration }: ShopOptions): Promise<nu
     await startWork(shop)
     arrivals.start()
     await closing.begun
-    front.draining = true
+    await front.drain()
     await arrivals.stop()
     void closing.forced.then(() => stopWork(shop, true))
     await stopWork(shop, false)
