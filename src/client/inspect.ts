@@ -167,8 +167,13 @@ export class Inspector {
   async #tellCancelled(id: string, reason: string): Promise<void> {
     const { events } = this.#runtime
     if (!events.wants('cancelled')) return
-    const job = await this.#read(id)
-    if (job !== undefined) events.emit('cancelled', { id, name: job.name, queue: job.queue, reason })
+    try {
+      const job = await this.#read(id)
+      if (job !== undefined) events.emit('cancelled', { id, name: job.name, queue: job.queue, reason })
+    } catch (error) {
+      // The cancel is done, whether or not it can be told.
+      events.emit('error', { error, during: 'cancel' })
+    }
   }
 
   async result<R>(id: string, options: WaitOptions): Promise<R> {

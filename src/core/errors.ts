@@ -88,8 +88,9 @@ export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`
   if (typeof value === 'function') return 'a function'
   if (typeof value === 'object' && value !== null) {
-    if (value instanceof Date) return 'an invalid Date'
-    return Array.isArray(value) ? 'an array' : 'an object'
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString()
+    if (!Array.isArray(value)) return 'an object'
+    return value.length === 0 ? '[]' : `an array of ${value.length}`
   }
   return String(value)
 }

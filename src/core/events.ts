@@ -24,12 +24,15 @@ export interface MillraceEvents {
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }
   completed: RunEvent & { readonly ran: number; readonly waited: number }
-  /** An attempt failed; `retrying` or `dead` follows. */
+  /** An attempt failed; `retrying`, `dead` or `cancelled` follows. */
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }
   retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
   dead: RunEvent & { readonly failure: Failure }
-  /** A running job was stopped, or one that this process cancelled will never run. */
-  cancelled: JobEvent & { readonly reason: string }
+  /**
+   * A running job was stopped, or one that this process cancelled will never run. Without a reason when only
+   * the store had heard of the cancel.
+   */
+  cancelled: JobEvent & { readonly reason: string | undefined }
   /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
   stalled: JobEvent & { readonly worker: string }
   /** A handler went on after its time; it was left alone and can write nothing any more. */

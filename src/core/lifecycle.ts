@@ -172,9 +172,9 @@ export function heedCancel(outcome: Outcome, asked: string | undefined): Outcome
   return { ...outcome, to: 'cancelled', reason: asked }
 }
 
-/** What a settlement is answered once `applied` stands in place of what was `wanted`. */
+/** The answer to a settlement whose outcome was applied as `heedCancel` made it. */
 export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'cancelled' {
-  return wanted === applied ? 'applied' : 'cancelled'
+  return wanted.to === applied.to ? 'applied' : 'cancelled'
 }
 
 /** A job on its last life runs alone, so that a poison neighbour cannot take it along. */

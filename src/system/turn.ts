@@ -1,3 +1,5 @@
+import { attempt } from './attempt.js'
+
 /**
  * Work that is put together over one turn of the event loop. Calls made in the same turn share a batch
  * (`gather`), and batches made in the same turn share a commit (`commit`), so that a busy process pays one
@@ -33,23 +35,12 @@ function run(): void {
     // What is gathered while this runs belongs to the next turn; what it commits belongs to this one.
     const gathered = gathering
     gathering = []
-    for (const fn of gathered) attempt(fn)
+    for (const fn of gathered) attempt(fn, undefined)
     const committed = committing
     committing = []
-    for (const fn of committed) attempt(fn)
+    for (const fn of committed) attempt(fn, undefined)
   } finally {
     scheduled = false
     if (gathering.length > 0 || committing.length > 0) schedule()
-  }
-}
-
-/** One that fails must not take the others of its turn along; it surfaces as an uncaught error. */
-function attempt(fn: () => void): void {
-  try {
-    fn()
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error
-    })
   }
 }

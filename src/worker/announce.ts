@@ -7,10 +7,11 @@ import type { Run } from './run.js'
 export function announce(run: Run, outcome: Outcome, result: SettleResult, runtime: Runtime): void {
   const { events, clock } = runtime
   if (result === 'lost') return events.emit('lost', run.event())
-  if (result === 'cancelled') {
-    return events.emit('cancelled', { ...run.event(), reason: run.cancelReason ?? '' })
+  const { failure, delay } = outcome
+  if (failure !== undefined) {
+    events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })
   }
-  switch (outcome.to) {
+  switch (result === 'cancelled' ? 'cancelled' : outcome.to) {
     case 'completed':
       if (run.inserts !== undefined && events.wants('enqueued')) {
         for (const { id, name, queue } of run.inserts)
@@ -23,16 +24,13 @@ export function announce(run: Run, outcome: Outcome, result: SettleResult, runti
         waited: run.job.startedAt - run.job.readyAt,
       })
     case 'retrying':
-    case 'dead': {
-      const { failure, delay } = outcome
-      if (failure === undefined) return
-      events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })
-      if (outcome.to === 'dead') events.emit('dead', { ...run.event(), failure })
-      else events.emit('retrying', { ...run.event(), failure, delay })
+      if (failure !== undefined) events.emit('retrying', { ...run.event(), failure, delay })
       return
-    }
+    case 'dead':
+      if (failure !== undefined) events.emit('dead', { ...run.event(), failure })
+      return
     case 'cancelled':
-      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? '' })
+      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelReason })
     default:
       return
   }

@@ -118,7 +118,7 @@ export class Sweeper {
     const { events } = this.#runtime
     const about = { id: job.id, name: job.name, queue: job.queue, worker: job.worker }
     events.emit('stalled', about)
-    if (outcome.to === 'cancelled') events.emit('cancelled', { ...about, reason: outcome.reason ?? '' })
+    if (outcome.to === 'cancelled') events.emit('cancelled', { ...about, reason: outcome.reason })
     if (outcome.to === 'dead' && outcome.failure !== undefined) {
       events.emit('dead', {
         ...about,

@@ -379,7 +379,7 @@ export class Worker {
     if (run !== undefined) announce(run, outcome, result, this.#runtime)
     else if (outcome.to === 'cancelled' && result === 'applied') {
       const { id, name, queue } = job
-      this.#runtime.events.emit('cancelled', { id, name, queue, reason: outcome.reason ?? '' })
+      this.#runtime.events.emit('cancelled', { id, name, queue, reason: outcome.reason })
     }
   }
 

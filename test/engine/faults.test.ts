@@ -279,3 +279,30 @@ describe('a job that was lost and claimed again by the same worker', () => {
     await worker.stop({ grace: 0 })
   })
 })
+
+test('a listener of the store that throws harms neither the verb nor the other listeners', async () => {
+  const mill = testMill()
+  const store = storeOf(mill)
+  await mill.open()
+  const uncaught = catchUncaught()
+  const heard: string[] = []
+  store.subscribe(() => {
+    throw new Error('a faulty listener')
+  })
+  store.subscribe(({ type }) => heard.push(type))
+  await mill.enqueue(defineJob({ name: 'any', run: () => null }), null)
+  expect((await uncaught).message).toBe('a faulty listener')
+  expect(heard).toContain('ready')
+})
+
+/** The next uncaught error, which is then nobody else's. */
+function catchUncaught(): Promise<Error> {
+  const others = process.listeners('uncaughtException')
+  process.removeAllListeners('uncaughtException')
+  return new Promise((resolve) => {
+    process.once('uncaughtException', (error) => {
+      for (const other of others) process.on('uncaughtException', other)
+      resolve(error)
+    })
+  })
+}

@@ -83,7 +83,7 @@ describe('a worker', () => {
       },
     })
     const mill = testMill({ jobs: [patient] })
-    const told: [string, string][] = []
+    const told: [string, string | undefined][] = []
     mill.on('cancelled', ({ id, reason }) => told.push([id, reason]))
     const running = await mill.enqueue(patient, null)
     const worker = mill.worker({ handleSignals: false, concurrency: 1 })
@@ -128,6 +128,60 @@ describe('a worker', () => {
     expect(started).toEqual([first?.id, third?.id])
     expect(told).toEqual([second?.id])
     await worker.stop()
+  })
+
+  test('a job that fails before its worker hears of the cancel is cancelled, and both are told', async () => {
+    const doomed = defineJob({
+      name: 'doomed',
+      run: async (_: null, { jobId }) => {
+        await mill.job(jobId).cancel('not needed')
+        throw new Error('failed on its own')
+      },
+    })
+    const mill: TestMill = testMill({ jobs: [doomed] })
+    const told: string[] = []
+    mill.on('failed', ({ failure }) => told.push(`failed: ${failure.message}`))
+    mill.on('retrying', () => told.push('retrying'))
+    mill.on('cancelled', ({ reason }) => told.push(`cancelled: ${reason}`))
+    // The worker hears of cancels through its renewals only.
+    vi.spyOn(storeOf(mill), 'extend').mockResolvedValue({ lost: [], cancels: [] })
+    const job = await mill.enqueue(doomed, null)
+    await mill.drain()
+    expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'not needed' })
+    expect(told).toEqual(['failed: failed on its own', 'cancelled: undefined'])
+  })
+
+  test('a cancelled job whose worker is lost is told as stalled and cancelled', async () => {
+    const work = defineJob({ name: 'work', run: () => null })
+    const mill = testMill({ jobs: [work] })
+    const told: unknown[] = []
+    mill.on('stalled', ({ worker }) => told.push(worker))
+    mill.on('cancelled', ({ reason }) => told.push(reason))
+    const job = await mill.enqueue(work, null)
+    expect(await vanish(mill, 'ghost')).toEqual([job.id])
+    expect(await job.cancel('not needed')).toBe('asked')
+    const sweeper = mill.worker({ queues: ['elsewhere'], handleSignals: false })
+    await sweeper.start()
+    await mill.clock.advance(32_000)
+    expect(told).toEqual(['ghost', 'not needed'])
+    expect(await job.state()).toBe('cancelled')
+    await sweeper.stop()
+  })
+
+  test('says when it has stopped, started or not', async () => {
+    const mill = testMill()
+    const options = { queues: ['any'], handleSignals: false }
+    const [never, once] = [mill.worker(options), mill.worker(options)]
+    const stopped: string[] = []
+    void never.stopped.then(() => stopped.push('never'))
+    void once.stopped.then(() => stopped.push('once'))
+    await once.start()
+    await mill.clock.advance(10)
+    expect(stopped).toEqual([])
+    await once.stop()
+    await never.stop()
+    await Promise.all([never.stopped, once.stopped])
+    expect(stopped.sort()).toEqual(['never', 'once'])
   })
 
   test('thousands who wait for results share their reads', async () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffDelay, type Jitter } from '../../src/core/backoff.js'
 import { milliseconds } from '../../src/core/duration.js'
-import { isMillraceError, MillraceError } from '../../src/core/errors.js'
+import { isMillraceError, MillraceError, show } from '../../src/core/errors.js'
 import { Emitter } from '../../src/core/events.js'
 import { describeFailure } from '../../src/core/failure.js'
 import { isFinal, jobStates } from '../../src/core/job.js'
@@ -169,6 +169,20 @@ describe('failures', () => {
 })
 
 describe('errors', () => {
+  test.for<[unknown, string]>([
+    ['x'.repeat(100), `"${'x'.repeat(57)}…"`],
+    [12n, '12n'],
+    [Number.NaN, 'NaN'],
+    [undefined, 'undefined'],
+    [[], '[]'],
+    [[1, 2], 'an array of 2'],
+    [{ secret: 1 }, 'an object'],
+    [new Date(0), '1970-01-01T00:00:00.000Z'],
+    [new Date(Number.NaN), 'an invalid Date'],
+  ])('show the value %o as %s', ([value, text]) => {
+    expect(show(value)).toBe(text)
+  })
+
   test('are recognised across realms', () => {
     const error = new MillraceError('CLOSED', 'x')
     const foreign = Object.assign(new Error('x'), { code: 'CLOSED', [Symbol.for('millrace.error')]: true })

@@ -1,5 +1,6 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
+import { attempt } from '../../system/attempt.js'
 
 /** Wake-ups. Collected while a verb works, told when it is done and all is consistent again. */
 export class Signals {
@@ -77,15 +78,6 @@ export class Signals {
   }
 
   #send(signal: Signal): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener(signal)
-      } catch (error) {
-        // The verb is done: a listener's fault must not look like a failure of it.
-        queueMicrotask(() => {
-          throw error
-        })
-      }
-    }
+    for (const listener of this.#listeners) attempt(listener, signal)
   }
 }

@@ -1,5 +1,6 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
+import { attempt } from '../../system/attempt.js'
 import type { Connection } from './connection.js'
 
 /**
@@ -92,16 +93,7 @@ export class Signals {
   }
 
   #tell(signal: Signal): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener(signal)
-      } catch (error) {
-        // What is told has happened: a listener's fault must not look like a failure of it.
-        queueMicrotask(() => {
-          throw error
-        })
-      }
-    }
+    for (const listener of this.#listeners) attempt(listener, signal)
   }
 
   /** A file that cannot be read at this moment has not changed, as far as anyone can tell. */

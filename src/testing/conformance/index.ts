@@ -2,9 +2,10 @@
  * The suite that every engine passes. An engine's own test file is ten lines: it makes harnesses and hands
  * over its runner. Each test has a store of its own, and none waits for time: they move the store's clock.
  */
+
+import { claimTests } from './claim.js'
 import { configure } from './configure.js'
 import { crash } from './crash.js'
-import { claimTests, settleTests } from './exchange.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
 import type { Runner, StoreHarness } from './harness.js'
@@ -15,6 +16,7 @@ import { checkAgainstModel } from './model.js'
 import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
 import { handlesTests, races } from './races.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
 

@@ -3,9 +3,9 @@
  * that can be observed compared after each. A failure is shrunk and says how to replay it.
  */
 import assert from 'node:assert/strict'
-import { isFinal, type JobRecord, jobStates, type LogLine, type NewJob } from '../../core/job.js'
-import { laneCount, type Pick, takeByPicks } from '../../core/lanes.js'
-import { crashed, type Outcome, released, snoozed } from '../../core/lifecycle.js'
+import { isFinal, type JobRecord, jobStates, type NewJob } from '../../core/job.js'
+import { takeByPicks } from '../../core/lanes.js'
+import { crashed, released } from '../../core/lifecycle.js'
 import type {
   ClaimRequest,
   Command,
@@ -13,36 +13,12 @@ import type {
   JobFilter,
   OperateReport,
   OrphanedJob,
-  RetryChange,
-  Settlement,
   Store,
 } from '../../core/store.js'
 import type { StoreHarness } from './harness.js'
-import {
-  complete,
-  die,
-  failureOf,
-  idsOf,
-  listAll,
-  lostWorker,
-  newJob,
-  plain,
-  retryIn,
-  sorted,
-  stop,
-  wait,
-} from './helpers.js'
-import {
-  type ClaimStep,
-  type CommandStep,
-  type FastCheck,
-  type FilterStep,
-  type JobStep,
-  type OutcomeStep,
-  type SettleStep,
-  type Step,
-  stepsOf,
-} from './model-steps.js'
+import { complete, idsOf, listAll, lostWorker, newJob, plain, sorted } from './helpers.js'
+import { forge, idOf, queueOf, Requests, workerOf } from './model-requests.js'
+import { type FastCheck, type Step, stepsOf } from './model-steps.js'
 import { kindKey, World, type WorldJob, type WorldLease } from './model-world.js'
 
 export interface ModelOptions {
@@ -130,24 +106,21 @@ class Run {
   readonly #store: Store
   readonly #harness: StoreHarness
   readonly #world: World
-  /** All ids ever used, to see that none comes back. */
-  readonly #ids = new Set<string>(['first'])
-  /** All leases ever given, newest first. */
-  readonly #leases: { id: string; lease: WorldLease }[] = []
+  readonly #requests: Requests
   readonly #claims: Claim[] = []
   #orphans: readonly OrphanedJob[] = []
-  #serial = 0
 
   constructor(harness: StoreHarness, world: World) {
     this.#harness = harness
     this.#store = harness.store
     this.#world = world
+    this.#requests = new Requests(world)
   }
 
   take(step: Step): Promise<void> {
     switch (step.step) {
       case 'insert':
-        return this.#insert(step.jobs.map((job) => this.#job(job)))
+        return this.#insert(step.jobs.map((job) => this.#requests.job(job)))
       case 'exchange':
         return this.#exchange(step)
       case 'claim again':
@@ -163,9 +136,13 @@ class Run {
       case 'crash':
         return this.#crash(step.retain)
       case 'operate on ids':
-        return this.#operateOnIds(step.ids.map(idOf), this.#command(step.command))
+        return this.#operateOnIds(step.ids.map(idOf), this.#requests.command(step.command))
       case 'operate':
-        return this.#operate(this.#filter(step.filter), step.limit, this.#command(step.command))
+        return this.#operate(
+          this.#requests.filter(step.filter),
+          step.limit,
+          this.#requests.command(step.command),
+        )
       case 'configure':
         return this.#configure(queueOf(step.queue), step.paused)
       case 'advance':
@@ -179,13 +156,13 @@ class Run {
   }
 
   async #exchange(step: Extract<Step, { step: 'exchange' }>): Promise<void> {
-    const settlements = step.settlements.map((settlement) => this.#settlement(settlement))
+    const settlements = step.settlements.map((settlement) => this.#requests.settlement(settlement))
     // Mostly the worker that holds the first of them, so that most settlements are right.
-    const holder =
-      this.#leases[(step.settlements[0]?.lease ?? 0) % Math.max(1, this.#leases.length)]?.lease.worker
+    const holder = this.#requests.leaseAt(step.settlements[0]?.lease ?? 0)?.lease.worker
     const impostor = step.settlements[0]?.impostor === true
     const worker = holder === undefined || impostor ? workerOf(step.worker) : holder
-    const claim = step.rescue || step.claim === undefined ? undefined : this.#claimRequest(step.claim)
+    const claim =
+      step.rescue || step.claim === undefined ? undefined : this.#requests.claimRequest(step.claim)
     await this.#send({ worker, settlements, claim, rescue: step.rescue })
   }
 
@@ -203,9 +180,9 @@ class Run {
     this.#checkOrder(claimed)
     for (const job of claimed) {
       const lease: WorldLease = { worker, token: job.token, claim: claim.token, startedAt: this.#world.now }
-      const used = this.#leases.some((old) => old.id === job.id && old.lease.token === job.token)
+      const used = this.#requests.leases.some((old) => old.id === job.id && old.lease.token === job.token)
       assert.ok(!used, `the token of ${job.id} is new`)
-      this.#leases.unshift({ id: job.id, lease })
+      this.#requests.leases.unshift({ id: job.id, lease })
       this.#world.claim(job.id, lease)
       const { attempt, crashes, input, queue, lane, name, createdAt } = this.#world.jobs.get(
         job.id,
@@ -272,7 +249,7 @@ class Run {
     const claim = this.#claims[step.claim]
     if (claim === undefined) return
     const outcome = step.release ? released() : complete(step.result, { completed: step.retain, dead: 0 })
-    const settlements = this.#leases
+    const settlements = this.#requests.leases
       .filter(({ lease }) => lease.claim === claim.request.token)
       .reverse()
       .map(({ id, lease }) => {
@@ -290,7 +267,7 @@ class Run {
 
   async #extend(step: Extract<Step, { step: 'extend' }>): Promise<void> {
     const chosen = step.held.flatMap((wanted) => {
-      const found = this.#leases[wanted.lease % Math.max(1, this.#leases.length)]
+      const found = this.#requests.leaseAt(wanted.lease)
       return found === undefined ? [] : { ...wanted, id: found.id, lease: found.lease }
     })
     const worker = chosen[0]?.lease.worker ?? workerOf(step.worker)
@@ -298,7 +275,7 @@ class Run {
       id,
       token: forged ? forge(lease.token) : lease.token,
       progress,
-      logs: logs === 0 ? undefined : this.#lines(logs),
+      logs: logs === 0 ? undefined : this.#requests.lines(logs),
     }))
     const { lost, cancels } = await this.#store.extend({ worker, lease: step.lease, held })
     this.#world.leases.set(worker, this.#world.now + step.lease)
@@ -483,7 +460,7 @@ class Run {
     }
     assert.deepEqual([...states.keys()], [], 'kinds that are not counted')
 
-    const ids = [...this.#ids]
+    const ids = [...this.#requests.ids]
     const records = await this.#store.get(ids)
     for (const [i, id] of ids.entries()) compareJob(id, records[i], this.#world.jobs.get(id))
 
@@ -506,7 +483,7 @@ class Run {
         `list of ${state} jobs`,
       )
     }
-    for (const id of this.#ids) {
+    for (const id of this.#requests.ids) {
       const trail = await this.#store.trail(id)
       const job = this.#world.jobs.get(id)
       assert.deepEqual(trail?.logs, job?.logs, `logs of ${id}`)
@@ -516,86 +493,6 @@ class Run {
         cause: failure?.cause,
       }))
       assert.deepEqual(seen, job?.history, `attempts of ${id}`)
-    }
-  }
-
-  #job(step: JobStep): NewJob {
-    const id = idOf(step.id)
-    this.#ids.add(id)
-    return newJob({
-      id,
-      queue: queueOf(step.queue),
-      name: nameOf(step.name),
-      lane: step.lane,
-      input: `${this.#serial++}`,
-      delay: step.delay,
-      runAt: step.runAt === undefined ? undefined : this.#world.now + step.runAt,
-      maxCrashes: step.maxCrashes,
-      ...(step.extras ? { tags: ['extra'], metadata: '"extra"', overrides: '{"timeout":1}' } : {}),
-    })
-  }
-
-  #settlement(step: SettleStep): Settlement {
-    const found = this.#leases[step.lease % Math.max(1, this.#leases.length)]
-    const id = found?.id ?? 'nobody'
-    const token = found?.lease.token ?? 'nothing'
-    return {
-      id,
-      token: step.forged ? forge(token) : token,
-      outcome: outcomeOf(step.outcome, this.#world.jobs.get(id)?.name ?? 'nobody'),
-      inserts: step.inserts?.map((job) => this.#job(job)),
-      report: step.report ? { progress: `${this.#serial++}`, logs: this.#lines(1) } : undefined,
-    }
-  }
-
-  #claimRequest(step: ClaimStep): ClaimRequest {
-    const queues = step.otherQueueFirst ? [1, 0] : [0, 1]
-    const lanes = Array.from({ length: laneCount }, (_, lane) => lane)
-    const picks: Pick[] = lanes.flatMap((lane) =>
-      queues.map((queue) => ({ queue: queueOf(queue), lane, take: step.takes[2 * lane + queue] ?? 0 })),
-    )
-    return {
-      token: `claim-${this.#serial++}`,
-      lease: step.lease,
-      room: { shared: step.shared, own: step.own },
-      picks,
-    }
-  }
-
-  #lines(count: number): LogLine[] {
-    return Array.from({ length: count }, () => ({ at: this.#serial++, level: 'info', text: 'line' }))
-  }
-
-  #command(step: CommandStep): Command {
-    switch (step.do) {
-      case 'cancel':
-        return { do: 'cancel', reason: `reason ${this.#serial++}`, retain: step.retain }
-      case 'retry': {
-        const { queue, lane, input } = step.change
-        const change: RetryChange = {
-          ...(queue === undefined ? {} : { queue: queueOf(queue) }),
-          ...(lane === undefined ? {} : { lane }),
-          ...(input ? { input: `${this.#serial++}`, maxAttempts: 7, overrides: '{"timeout":2}' } : {}),
-        }
-        return { do: 'retry', delay: step.delay, spacing: step.spacing, change }
-      }
-      default:
-        return { do: step.do }
-    }
-  }
-
-  #filter(step: FilterStep): JobFilter {
-    const { now } = this.#world
-    const cause = step.cause === undefined ? undefined : causeOf(nameOf(step.name ?? 0), step.cause).cause
-    return {
-      state: step.state,
-      queue: step.queue === undefined ? undefined : queueOf(step.queue),
-      name: step.name === undefined ? undefined : nameOf(step.name),
-      tag: step.tag ? 'extra' : undefined,
-      // The contract gives a cause to dead jobs only.
-      cause: step.state === 'dead' ? cause : undefined,
-      after: step.after === undefined ? undefined : now + step.after,
-      before: step.before === undefined ? undefined : now + step.before,
     }
   }
 }
@@ -627,38 +524,6 @@ function viewOfJob(job: WorldJob) {
   }
 }
 
-function outcomeOf(step: OutcomeStep, name: string): Outcome {
-  switch (step.to) {
-    case 'complete':
-      return complete(step.result, { completed: step.retain, dead: 0 })
-    case 'retry':
-      return retryIn(step.delay, causeOf(name, step.cause))
-    case 'die':
-      return die(causeOf(name, step.cause), { completed: 0, dead: step.retain })
-    case 'stop':
-      return stop('stopped', { completed: step.retain, dead: 0 })
-    case 'release':
-      return released()
-    case 'wait':
-      return wait()
-    case 'snooze':
-      return snoozed(step.delay)
-  }
-}
-
 function nonZero(counts: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0))
 }
-
-function causeOf(name: string, cause: number) {
-  return failureOf(name, cause === 0 ? 'refused' : 'broken')
-}
-
-function forge(token: string): string {
-  return `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`
-}
-
-const idOf = (n: number) => `job-${n}`
-const queueOf = (n: number) => `queue-${n}`
-const nameOf = (n: number) => `name-${n}`
-const workerOf = (n: number) => `worker-${n}`

@@ -15,6 +15,7 @@ import {
   insertOne,
   jobIn,
   lease,
+  newJob,
   operateAll,
   read,
   rescue,
@@ -302,23 +303,9 @@ export function promoteAndRemoveTests(test: Test): void {
     const { promoted, pruned } = await sweep(store)
     assert.deepEqual([promoted, pruned], [0, 0])
     assert.deepEqual(await store.operate({ ids }, remove), { ...nothing, missing: ids })
-    const results = await store.insert(ids.map((id) => ({ ...blank, id })))
+    const results = await store.insert(ids.map((id) => newJob({ id })))
     assert.ok(results.every((result) => result.status === 'inserted'))
   })
-
-  const blank = {
-    name: 'greet',
-    queue: 'main',
-    lane: 0,
-    input: 'null',
-    delay: 0,
-    runAt: undefined,
-    maxAttempts: 1,
-    maxCrashes: 1,
-    overrides: undefined,
-    tags: undefined,
-    metadata: undefined,
-  }
 }
 
 export function operateFilters(test: Test): void {
