@@ -46,6 +46,7 @@ export function newJob(
       overrides: undefined,
       tags: undefined,
       metadata: undefined,
+      flow: undefined,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -68,6 +69,7 @@ export function newJob(
       options.metadata === undefined
         ? undefined
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+    flow: undefined,
   }
 }
 

@@ -110,7 +110,7 @@ export class QueueHandle {
 
   async #configure(paused: boolean): Promise<void> {
     await this.#runtime.ready()
-    await this.#runtime.store.configure(this.name, { paused })
+    await this.#runtime.store.configure({ queue: this.name, paused })
   }
 }
 

@@ -218,6 +218,8 @@ export class Worker {
       case 'settled':
       case 'claimed':
       case 'reported':
+      case 'breaker':
+      case 'quarantine':
         return
     }
   }
