@@ -43,11 +43,11 @@ export class RateGate {
   /** Called when something started, joined or left the line. */
   look(): void {
     const wait = this.#wait()
-    if (wait > 0) this.#slots.pause()
-    else this.#slots.start()
     // A timer for nobody would keep the process alive.
-    if (wait > 0 && this.#anyWaiting()) this.#wakeIn(wait)
-    else this.#sleep()
+    if (wait <= 0 || !this.#anyWaiting()) this.#sleep()
+    else this.#wakeIn(wait)
+    if (wait > 0) this.#slots.pause()
+    else this.#slots.start() // last, because what it starts looks again
   }
 
   #wait(): number {
