@@ -20,7 +20,7 @@ export interface BatchCollectorOptions<Row> {
   readonly name?: string
   /** Rows that make a batch. @default 100 */
   readonly size?: number
-  /** How long a row waits for its batch to fill. @default '1s' */
+  /** How long a row waits for its batch to fill: 1 ms or more. @default '1s' */
   readonly interval?: Duration
   /** Bytes that make a batch, as `sizeOf` counts them; no batch has more, unless it is a single row. @default no limit */
   readonly bytes?: number
@@ -55,7 +55,8 @@ export function compileCollector<Row>(raw: BatchCollectorOptions<Row>) {
     flush: callable(raw.flush, 'flush', 'a function (rows, { signal }) => promise'),
     name: name(raw.name ?? 'collector', 'name'),
     size,
-    interval: milliseconds(raw.interval ?? '1s', 'interval'),
+    // With less, rows that are added in one loop would not meet.
+    interval: Math.max(1, milliseconds(raw.interval ?? '1s', 'interval')),
     bytes,
     sizeOf:
       raw.sizeOf === undefined ? undefined : callable(raw.sizeOf, 'sizeOf', 'a function (row) => bytes'),
