@@ -3,7 +3,7 @@ import { type Duration, milliseconds } from '../core/duration.js'
 import { defaults, integer, invalid, name, noUnknown } from '../core/options.js'
 import { systemClock } from '../system/clock.js'
 import { callable } from './options.js'
-import { compileRetry, type RetryOptions } from './retry.js'
+import { compileRetry, type FlushRetryOptions } from './retry.js'
 
 /** What `flush` gets besides the rows. */
 export interface FlushContext {
@@ -27,7 +27,7 @@ export interface BatchCollectorOptions<Row> {
   /** What a row counts towards `bytes`: a whole number. */
   readonly sizeOf?: (row: Row) => number
   /** How a batch that failed is tried again. @default { attempts: 3 } */
-  readonly retry?: RetryOptions
+  readonly retry?: FlushRetryOptions
   /**
    * Takes the rows of a batch whose attempts are spent. Without it, nobody has them but the rejected promises
    * of `add`, and one that is not handled ends the process, as Node.js does, rather than lose rows in silence.

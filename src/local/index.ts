@@ -8,4 +8,4 @@ export type {
   Overflow,
   PushOptions,
 } from './options.js'
-export type { RetryOptions } from './retry.js'
+export type { FlushRetryOptions } from './retry.js'

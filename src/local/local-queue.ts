@@ -24,7 +24,7 @@ export interface LocalQueueEvents<Item> {
   full: { readonly size: number }
   ready: { readonly size: number }
   /** Nothing waits and nothing runs any more. */
-  idle: { readonly size: 0 }
+  idle: { readonly size: number }
   /** An item that had been accepted gave way to another. Its push rejects with DROPPED. */
   dropped: { readonly item: Item; readonly priority: number }
   /** `run` threw. For those who push without waiting for the promise. */

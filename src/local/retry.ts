@@ -10,7 +10,7 @@ import { milliseconds } from '../core/duration.js'
 import { isMillraceError, type RetryAfter } from '../core/errors.js'
 import { compileBackoff, defaults, integer, noUnknown } from '../core/options.js'
 
-export interface RetryOptions {
+export interface FlushRetryOptions {
   /** How often it is tried in all. @default 3 */
   readonly attempts?: number
   /** @default exponential from '1s' to '5m', with full jitter */
@@ -22,7 +22,7 @@ export interface CompiledRetry {
   readonly backoff: CompiledBackoff
 }
 
-export function compileRetry(raw: RetryOptions): CompiledRetry {
+export function compileRetry(raw: FlushRetryOptions): CompiledRetry {
   noUnknown(raw, ['attempts', 'backoff'], 'retry')
   return {
     attempts: integer(raw.attempts ?? defaults.maxAttempts, 'retry.attempts', 1, bounds.attempts),

@@ -403,7 +403,7 @@ test('whatever fails, every row ends in exactly one place, in order', async () =
           expect(collector.size).toBeLessThanOrEqual(size + spare)
         }
         const closing = collector.close({ grace }).then(
-          () => [],
+          (): readonly number[] => [],
           (error: RowsLeftError<number>) => error.rows,
         )
         await clock.advance(100_000)
