@@ -359,7 +359,8 @@ test('whatever fails, every row ends in exactly one place, in order', async () =
           fc.constant('flush' as const),
         ),
         {
-          maxLength: 40,
+          maxLength: 60,
+          size: 'max',
         },
       ),
       fc.infiniteStream(fc.boolean()),
