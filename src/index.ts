@@ -42,6 +42,8 @@ export {
   isMillraceError,
   MillraceError,
   NonRetryableError,
+  type QueueFullDetails,
+  QueueFullError,
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'

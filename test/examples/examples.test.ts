@@ -39,6 +39,12 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'after a rollback: 1 orders, 1 jobs',
     'receipt for order 1',
   ],
+  'local-queue': [
+    'urgent: product 46: 146',
+    '45 rows written, although the second write failed',
+    'never more than 8 held, a rest when full: true, within the rate: true',
+    'shown 1, 9, 10; dropped 7',
+  ],
   testing: ['a week and ten minutes passed in a moment'],
   shutdown: [
     'SIGTERM: 2 jobs are running',
