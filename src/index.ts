@@ -20,6 +20,16 @@ export { type AcquireOptions, Limiter } from './client/limiter.js'
 export { type GroupList, type QueueDepth, QueueHandle } from './client/queue.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
+export {
+  type BatchContext,
+  type BatchJobOptions,
+  type BatchOptions,
+  type BatchOutcome,
+  type BatchOutcomes,
+  type BatchResult,
+  type CompiledBatch,
+  defineBatchJob,
+} from './core/batch.js'
 export type { BreakerPhase, BreakerPolicy } from './core/breaker.js'
 export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'

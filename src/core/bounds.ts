@@ -27,5 +27,8 @@ export const bounds = {
   prefetch: 1_000,
   /** Jobs per insert, claim, sweep or operate call. */
   batch: 1_000,
+  /** Jobs that a worker holds in batches that have not started; beyond it, the oldest batch waits no longer. */
+  collected: 10_000,
+  batchWait: 3600_000,
   page: 1_000,
 } as const

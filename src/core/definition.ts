@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { BackoffOptions, CustomBackoff } from './backoff.js'
+import type { CompiledBatch } from './batch.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
 import { type CompiledFlow, compileJobFlow, type JobFlowOptions, jobFlowOptions } from './flow-options.js'
@@ -100,6 +101,8 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly retryable: ((error: unknown) => boolean) | undefined
   /** Limits, groups and the like; undefined when it has none. */
   readonly flow: CompiledFlow | undefined
+  /** How its jobs run together; undefined for a job that has its handler to itself. */
+  readonly batch: CompiledBatch | undefined
   readonly run: (input: Parsed, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
 }
 
@@ -132,11 +135,12 @@ export function defineJob(
     policy: compilePolicy(options),
     retryable: options.retryable,
     flow: compileJobFlow(options),
+    batch: undefined,
     run: options.run,
   }
 }
 
-const definitionOptions = [
+export const definitionOptions = [
   'name',
   'input',
   'queue',

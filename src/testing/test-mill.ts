@@ -85,18 +85,25 @@ export class TestMill extends Millrace {
     return this.#inline ? handles.then((done) => this.#drained(done)) : handles
   }
 
-  /** Runs what is ready, and what that leads to, until nothing is. Failed jobs wait for their backoff. */
+  /**
+   * Runs what is ready, and what that leads to, until nothing is. Failed jobs wait for their backoff. Time moves
+   * only as far as batches wait for more jobs.
+   */
   async drain(options: DrainOptions = {}): Promise<void> {
     const timeout = milliseconds(options.timeout ?? '10s', 'timeout')
-    await this.#runUntil(options.later ? Number.POSITIVE_INFINITY : this.clock.now(), timeout)
+    const later = options.later ? Number.POSITIVE_INFINITY : this.clock.now()
+    await this.#runUntil(later, Number.POSITIVE_INFINITY, timeout)
   }
 
-  /** Moves time forward; what falls due on the way runs at its time. */
+  /**
+   * Moves time forward; what falls due on the way runs at its time. A batch that would wait for longer is given
+   * back, and collected anew by the next call.
+   */
   async advance(duration: Duration): Promise<void> {
     const until = this.clock.now() + milliseconds(duration, 'duration')
-    await this.#runUntil(until, realTimeout)
+    await this.#runUntil(until, until, realTimeout)
     await this.clock.advance(until - this.clock.now())
-    await this.#runUntil(until, realTimeout)
+    await this.#runUntil(until, until, realTimeout)
   }
 
   /** All jobs of this kind that the store knows, whatever their state, whose input contains `match`. */
@@ -145,12 +152,12 @@ export class TestMill extends Millrace {
   }
 
   /** From one due time to the next, with nothing in between: years pass as fast as there is work in them. */
-  async #runUntil(until: number, timeout: number): Promise<void> {
+  async #runUntil(until: number, batchesUntil: number, timeout: number): Promise<void> {
     this.#draining++
     try {
       for (let round = 0; round < mostRounds; round++) {
         await this.#start()
-        await this.#untilIdle(timeout)
+        await this.#untilIdle(batchesUntil, timeout)
         const opensAt = this.#worker?.opensAt ?? Number.POSITIVE_INFINITY
         await this.#stop()
         const next = Math.min(opensAt, (await this.#nextDue()) ?? Number.POSITIVE_INFINITY)
@@ -179,13 +186,18 @@ export class TestMill extends Millrace {
   }
 
   /** Nothing runs, and what is ready is held up. Handlers may do real I/O, so this waits in real time too. */
-  async #untilIdle(timeout: number): Promise<void> {
+  async #untilIdle(batchesUntil: number, timeout: number): Promise<void> {
     const deadline = performance.now() + timeout
     let idle = 0
     for (;;) {
       await this.clock.advance(0)
       const { states } = await this.stats()
       if (states.running === 0 && (states.pending === 0 || !(await this.#canRun()))) return
+      const batchAt = this.#worker?.batchAt
+      if (batchAt !== undefined) {
+        if (batchAt > batchesUntil) return
+        await this.clock.advance(batchAt - this.clock.now())
+      }
       // Ready jobs that the worker was refused wait for a limit, a group or a breaker.
       idle = states.running === 0 && this.#worker?.idle === true ? idle + 1 : 0
       if (idle === surelyIdle) return

@@ -33,7 +33,7 @@ export function execute(run: Run, runtime: Runtime, done: (run: Run, outcome: Ou
   succeed(value)
 }
 
-function decode(run: Run, runtime: Runtime): unknown {
+export function decode(run: Run, runtime: Runtime): unknown {
   try {
     return runtime.codec.decode(run.job.input)
   } catch (error) {
@@ -57,7 +57,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
+export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
   if (value instanceof Directive) return follow(run, runtime, value)
   if (value === undefined) return completed(undefined, run.policy.retain)
   try {

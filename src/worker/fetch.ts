@@ -13,6 +13,18 @@ export interface FetchOptions {
   readonly prefetch: number | 'auto'
 }
 
+/** What a worker holds that has not started. */
+export interface Unstarted {
+  /** Jobs that wait for a slot of their own. */
+  readonly waiting: number
+  /** Jobs in batches. */
+  readonly collected: number
+  /** Those in batches that are full. */
+  readonly complete: number
+  /** Jobs that the other batches could still take. */
+  readonly lacking: number
+}
+
 /** A batch that is used up faster than this asks for a larger one, slower than that for a smaller one. */
 const fastMs = 10
 const slowMs = 50
@@ -21,6 +33,10 @@ const slowMs = 50
 export class Fetcher {
   readonly #options: FetchOptions
   #prefetch: number
+  /** Reserved slots count jobs in slots; jobs held beyond them would blur the count. */
+  readonly #reserves: boolean
+  /** Jobs that a slot takes, on average over the last claims: more than one where jobs run in batches. */
+  #width = 1
   #turn = 0
   #claim = 0
   #asked = 0
@@ -32,18 +48,19 @@ export class Fetcher {
   constructor(options: FetchOptions) {
     this.#options = options
     this.#prefetch = options.prefetch === 'auto' ? 0 : options.prefetch
+    this.#reserves = options.lanes.reserved.some((slots) => slots > 0)
   }
 
   /** What to claim now, or undefined when there is no room. */
-  plan(active: readonly number[], waiting: number, now: number): ClaimRequest | undefined {
+  plan(active: readonly number[], unstarted: Unstarted, now: number): ClaimRequest | undefined {
     const { concurrency, lanes, queues, lease } = this.#options
-    const busy = active.reduce((sum, n) => sum + n, 0)
-    const reserves = lanes.reserved.some((slots) => slots > 0)
-    // Reserved slots count jobs in slots; jobs held beyond them would blur the count.
-    const prefetch = reserves ? 0 : this.#prefetch
-    const free = Math.min(bounds.batch, concurrency + prefetch - busy - waiting)
+    const { waiting, collected } = unstarted
+    const busy = count(active)
+    const slots = concurrency - busy - waiting
+    const free = Math.min(bounds.batch, slots + this.#beyond(slots, unstarted))
     if (free <= 0 || (this.#careful && busy + waiting > 0)) return undefined
-    if (waiting === 0) this.#adapt(now)
+    // Claims that fill a batch follow each other fast and say nothing about how fast jobs are used up.
+    if (waiting + collected === 0) this.#adapt(now)
     const room = this.#careful ? { shared: 1, own: noOwn } : roomFor(free, lanes, active)
     this.#asked = room.own.reduce((sum, n) => sum + n, room.shared)
     this.#lastAt = now
@@ -57,11 +74,32 @@ export class Fetcher {
   }
 
   /** Learns from what came back. Returns false when the queues seem to be empty. */
-  learn(claimed: readonly ClaimedJob[], mustRunAlone: boolean): boolean {
+  learn(claimed: readonly ClaimedJob[], mustRunAlone: boolean, width: number): boolean {
+    if (claimed.length > 0) this.#width = this.#turn === 0 ? width : (this.#width + width) / 2
     this.#turn += claimed.length
     this.#lastFull = claimed.length >= this.#asked
     if (claimed.length > 0) this.#careful = mustRunAlone
     return this.#lastFull
+  }
+
+  /** Whether a job of this lane may start: a slot that another lane has reserved stays free for it. */
+  hasSlot(active: readonly number[], lane: number): boolean {
+    if (!this.#reserves) return true
+    const { concurrency, lanes } = this.#options
+    const room = roomFor(concurrency - count(active), lanes, active)
+    return room.shared + (room.own[lane] ?? 0) > 0
+  }
+
+  /**
+   * Room beyond the slots. A batch takes more jobs than slots: what the open ones lack is asked for or, when
+   * none is open and a slot is free, what a new one would take. No more than `#width` of it at a time, which
+   * is small when few of the jobs run in batches: the others come along, and have to wait like prefetched ones.
+   */
+  #beyond(slots: number, { collected, complete, lacking }: Unstarted): number {
+    if (this.#reserves) return 0
+    const wanted = lacking > 0 || slots <= 0 ? lacking : Number.POSITIVE_INFINITY
+    const forBatches = Math.min(wanted, Math.floor(this.#width) - 1)
+    return Math.min(this.#prefetch + forBatches - complete, bounds.collected - collected)
   }
 
   #adapt(now: number): void {
@@ -73,6 +111,10 @@ export class Fetcher {
       this.#prefetch = Math.floor(this.#prefetch / 2)
     }
   }
+}
+
+function count(active: readonly number[]): number {
+  return active.reduce((sum, n) => sum + n, 0)
 }
 
 const noOwn = new Array<number>(laneCount).fill(0)

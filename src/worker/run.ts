@@ -34,6 +34,8 @@ export class Run implements JobContext {
   cancelReason: string | undefined
   /** Its outcome is decided; nothing it does counts any more. */
   ended = false
+  /** Shared with the other runs of its batch: how many of them still go on in their one slot. */
+  batch: { left: number } | undefined
   inserts: NewJob[] | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener

@@ -2,6 +2,7 @@ import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import { belonging } from '../core/flow-options.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
 import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
@@ -10,8 +11,10 @@ import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
 import { announce } from './announce.js'
+import { type Batch, Batches, isOlder } from './batch.js'
 import { Deadlines } from './deadlines.js'
 import { concludeError, execute } from './execute.js'
+import { executeBatch } from './execute-batch.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
@@ -26,8 +29,9 @@ type Phase = 'new' | 'running' | 'stopping' | 'stopped'
 
 /**
  * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
- * `Exchange` talks to the store, `execute` runs one, `LeaseKeeper` keeps the right to them, `Deadlines`
- * ends what takes too long, `Sweeper` does the housekeeping. This class moves jobs between them.
+ * `Exchange` talks to the store, `execute` runs one, `Batches` collects those that run together, `LeaseKeeper`
+ * keeps the right to them, `Deadlines` ends what takes too long, `Sweeper` does the housekeeping. This class
+ * moves jobs between them.
  */
 export class Worker {
   readonly id: string
@@ -42,6 +46,9 @@ export class Worker {
   readonly #sweeper: Sweeper
   readonly #deadlines: Deadlines
   readonly #runs = new Set<Run>()
+  readonly #batches: Batches
+  /** Slots in use, and how many of them by each lane. A running batch uses one; one that is open uses none. */
+  #busy = 0
   readonly #activeByLane = new Array<number>(laneCount).fill(0)
   /** Claimed and not started, oldest first; `#next` is the first that is left. */
   #waiting: ClaimedJob[] = []
@@ -81,7 +88,7 @@ export class Worker {
     })
     this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
       runs: () => this.#runs,
-      unstarted: () => this.#waiting.slice(this.#next),
+      unstarted: () => [...this.#waiting.slice(this.#next), ...this.#batches.jobs()],
       lost: (id, token) => this.#lost(id, token),
       cancel: (id, reason) => this.#cancel(id, reason),
     })
@@ -95,6 +102,10 @@ export class Worker {
       this.#lease,
     )
     this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
+    this.#batches = new Batches(runtime.clock, jobs, {
+      keyOf: (definition, job) => this.#batchKey(definition, job),
+      due: () => this.#startMore(),
+    })
   }
 
   /** How many jobs are in slots now. */
@@ -104,12 +115,24 @@ export class Worker {
 
   /** Whether it has nothing to do, as far as it knows. */
   get idle(): boolean {
+    return this.#onlyCollects && this.#batches.size === 0
+  }
+
+  get #onlyCollects(): boolean {
     return this.#believedEmpty && this.#runs.size === 0 && this.#waitingCount === 0 && this.#exchange.idle
   }
 
   /** When a limit that holds up jobs of its queues opens, as far as it knows; epoch milliseconds. */
   get opensAt(): number | undefined {
     return this.#opensAt
+  }
+
+  /** When the next batch starts, full or not, if that is all that it waits for; epoch milliseconds. */
+  get batchAt(): number | undefined {
+    const { clock } = this.#runtime
+    const { dueAt } = this.#batches
+    if (dueAt === undefined || !this.#onlyCollects) return undefined
+    return clock.now() + Math.max(0, dueAt - clock.monotonic())
   }
 
   async start(): Promise<void> {
@@ -169,6 +192,7 @@ export class Worker {
     this.#lease.stop()
     this.#sweeper.stop()
     this.#deadlines.stop()
+    this.#batches.stop()
     this.#unsubscribe?.()
     this.#forgetSignals?.()
     this.#phase = 'stopped'
@@ -176,9 +200,7 @@ export class Worker {
   }
 
   #giveBackUnstarted(): void {
-    for (const job of this.#waiting.slice(this.#next)) this.#exchange.settle(job, released())
-    this.#waiting = []
-    this.#next = 0
+    for (const job of this.#takeUnstarted(() => true)) this.#exchange.settle(job, released())
   }
 
   #giveBackRunning(): void {
@@ -217,7 +239,7 @@ export class Worker {
       case 'due':
         return this.#sweeper.due(signal.delay)
       case 'cancel':
-        if (this.#runs.size > 0) void this.#lease.beat()
+        if (this.#runs.size + this.#batches.size > 0) void this.#lease.beat()
         return
       case 'changed':
         this.#lookForWork()
@@ -237,15 +259,18 @@ export class Worker {
     // A claim that rides along costs nothing; one of its own waits for a sign of work.
     if (this.#believedEmpty && !settling) return undefined
     this.#newsBefore = this.#news
-    return this.#fetcher.plan(this.#activeByLane, this.#waitingCount, this.#runtime.clock.monotonic())
+    const { size: collected, complete, lacking } = this.#batches
+    const unstarted = { waiting: this.#waitingCount, collected, complete, lacking }
+    return this.#fetcher.plan(this.#activeByLane, unstarted, this.#runtime.clock.monotonic())
   }
 
   #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
     if (claimed.length > 0) this.#worked = true
-    const full = this.#fetcher.learn(claimed, claimed.some(runsAlone))
+    const full = this.#fetcher.learn(claimed, claimed.some(runsAlone), this.#batches.width(claimed))
     this.#believedEmpty = !full && this.#news === this.#newsBefore
+    const single = this.#batches.collect(claimed, full)
     const left = this.#waitingCount
-    this.#waiting = left === 0 ? (claimed as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...claimed]
+    this.#waiting = left === 0 ? (single as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...single]
     this.#next = 0
     this.#opensAt = opens === undefined ? undefined : this.#runtime.clock.now() + opens
     if (this.#phase !== 'running') this.#giveBackUnstarted()
@@ -269,20 +294,31 @@ export class Worker {
     if (events.wants('drained')) events.emit('drained', { worker: this.id, queues: this.#options.queues })
   }
 
-  /** Fills the slots. A job on its last life waits until nothing else is at risk, then has the worker to itself. */
+  /**
+   * Fills the slots with single jobs and due batches, in the order of their claims. A job on its last life waits
+   * until nothing else is at risk, then has the worker to itself.
+   */
   #startMore(): void {
-    while (this.#next < this.#waiting.length && this.#runs.size < this.#options.concurrency && !this.#alone) {
-      const job = this.#waiting[this.#next] as ClaimedJob
+    if (this.#phase !== 'running') return
+    while (this.#busy < this.#options.concurrency && !this.#alone) {
+      const job = this.#waiting[this.#next]
+      const batch = this.#batches.next((lane) => this.#fetcher.hasSlot(this.#activeByLane, lane))
+      if (batch !== undefined && (job === undefined || isOlder(batch, job))) {
+        this.#startBatch(batch)
+        continue
+      }
+      if (job === undefined) break
       if (runsAlone(job)) {
         if (this.#runs.size > 0 || !this.#exchange.idle) return
         this.#next++
         return this.#startAlone(job)
       }
       this.#next++
-      this.#start(job)
+      // A batch has taken the slot that it was claimed for.
+      if (!this.#fetcher.hasSlot(this.#activeByLane, job.lane)) this.#exchange.settle(job, released())
+      else this.#start(job)
     }
-    if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency)
-      this.#exchange.wake()
+    if (this.#next === this.#waiting.length || this.#busy < this.#options.concurrency) this.#exchange.wake()
   }
 
   /** What is given back must be stored before the danger begins. */
@@ -299,11 +335,24 @@ export class Worker {
   #start(job: ClaimedJob): void {
     const definition = this.#jobs.get(job.name)
     if (definition === undefined) return this.#putOff(job)
+    this.#countSlot(job.lane, 1)
+    execute(this.#begin(job, definition), this.#runtime, this.#finished)
+  }
+
+  #startBatch(batch: Batch): void {
+    this.#batches.take(batch)
+    this.#countSlot(batch.lane, 1)
+    const slot = { left: batch.jobs.length }
+    const runs = batch.jobs.map((job) => this.#begin(job, batch.definition, slot))
+    void executeBatch(runs, this.#runtime, this.#finished)
+  }
+
+  #begin(job: ClaimedJob, definition: AnyJob, slot?: Run['batch']): Run {
     const { clock, events } = this.#runtime
     const now = clock.monotonic()
     const run = new Run(job, definition, this.#runtime, this, now)
+    run.batch = slot
     this.#runs.add(run)
-    this.#activeByLane[job.lane] = (this.#activeByLane[job.lane] as number) + 1
     const { timeout } = run.policy
     if (timeout > 0) {
       run.deadline = now + timeout
@@ -311,7 +360,12 @@ export class Worker {
     }
     if (events.wants('started'))
       events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
-    execute(run, this.#runtime, this.#finished)
+    return run
+  }
+
+  #countSlot(lane: number, change: 1 | -1): void {
+    this.#busy += change
+    this.#activeByLane[lane] = (this.#activeByLane[lane] as number) + change
   }
 
   readonly #finished = (run: Run, outcome: Outcome): void => {
@@ -322,10 +376,12 @@ export class Worker {
   #end(run: Run, outcome: Outcome): void {
     run.ended = true
     this.#runs.delete(run)
-    this.#activeByLane[run.job.lane] = (this.#activeByLane[run.job.lane] as number) - 1
     this.#alone = false
     this.#exchange.settle(run.job, outcome, run)
     if (outcome.hold > 0) this.#giveBackHeld(run.job)
+    // The slot of a batch is free when its last job has ended.
+    if (run.batch !== undefined && --run.batch.left > 0) return
+    this.#countSlot(run.job.lane, -1)
     if (this.#phase === 'running') this.#startMore()
     else if (this.#runs.size === 0) this.#whenEmpty?.()
   }
@@ -393,7 +449,20 @@ export class Worker {
       this.#waiting = unstarted.filter((job) => !which(job))
       this.#next = 0
     }
-    return taken
+    return [...taken, ...this.#batches.remove(which)]
+  }
+
+  /** The key is made of the input as it was enqueued. A job that has none for all to see runs by itself. */
+  #batchKey({ name, batch }: AnyJob, job: ClaimedJob): string | undefined {
+    if (batch?.by === undefined) return ''
+    const { codec, events } = this.#runtime
+    try {
+      const key = batch.by(codec.decode(job.input))
+      return key === undefined || key === null ? '' : belonging(key, 'batch.by()')
+    } catch (error) {
+      events.emit('error', { error, during: `batch.by of job '${name}'` })
+      return undefined
+    }
   }
 
   reported(_run: Run): void {
