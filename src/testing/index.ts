@@ -4,6 +4,6 @@ export {
   type Runner,
   type StoreHarness,
 } from './conformance/index.js'
-export { type RunJobOptions, type RunJobResult, runJob } from './run-job.js'
+export { type RunJobOptions, type RunJobResult, runBatch, runJob } from './run-job.js'
 export { type DrainOptions, type Enqueued, TestMill, type TestMillOptions } from './test-mill.js'
 export { VirtualClock } from './virtual-clock.js'

@@ -5,9 +5,11 @@ import type { AnyJob, JobDefinition } from '../core/definition.js'
 import { Emitter } from '../core/events.js'
 import type { ClaimedJob, Failure, JobState, LogLevel } from '../core/job.js'
 import type { Outcome } from '../core/lifecycle.js'
+import { invalid } from '../core/options.js'
 import type { Store } from '../core/store.js'
 import { newId } from '../system/ids.js'
 import { execute } from '../worker/execute.js'
+import { executeBatch } from '../worker/execute-batch.js'
 import { Run } from '../worker/run.js'
 import { VirtualClock } from './virtual-clock.js'
 
@@ -34,56 +36,89 @@ export interface RunJobResult<R> {
   readonly enqueued: readonly { readonly id: string; readonly name: string; readonly input: unknown }[]
 }
 
-/** Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. */
+/**
+ * Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. The
+ * handler of a batch job gets a batch of one; see `runBatch`.
+ */
 export async function runJob<I, O, R>(
   job: JobDefinition<I, O, R>,
   input: NoInfer<I>,
   options: RunJobOptions = {},
 ): Promise<RunJobResult<R>> {
-  const clock = new VirtualClock()
-  const progress: unknown[] = []
-  const logs: { level: LogLevel; text: string }[] = []
-  const events = new Emitter(() => {})
-  events.on('progress', (event) => progress.push(event.progress))
-  events.on('log', ({ level, text }) => logs.push({ level, text }))
-  const runtime: Runtime = {
+  const trial = new Trial<R>(job, input, options)
+  const outcome = await new Promise<Outcome>((resolve) => {
+    execute(trial.run, trial.runtime, (_run, decided) => resolve(decided))
+  })
+  return trial.end(outcome)
+}
+
+/** Runs the handler of a batch job once with all these inputs, whatever the size of its batches. */
+export async function runBatch<I, O, R>(
+  job: JobDefinition<I, O, R>,
+  inputs: readonly NoInfer<I>[],
+  options: Omit<RunJobOptions, 'jobId'> = {},
+): Promise<RunJobResult<R>[]> {
+  if (job.batch === undefined)
+    throw invalid('job', job.name, 'a job made by defineBatchJob; others run with runJob')
+  const trials = inputs.map((input) => new Trial<R>(job, input, options))
+  const outcomes = new Map<Run, Outcome>()
+  const runs = trials.map((trial) => trial.run)
+  await executeBatch(runs, trials[0]?.runtime ?? makeRuntime(), (run, outcome) => outcomes.set(run, outcome))
+  return trials.map((trial) => trial.end(outcomes.get(trial.run) as Outcome))
+}
+
+/** One attempt under observation. */
+class Trial<R> {
+  readonly run: Run
+  readonly runtime = makeRuntime()
+  readonly #progress: unknown[] = []
+  readonly #logs: { level: LogLevel; text: string }[] = []
+  readonly #forget: () => void
+
+  constructor(job: AnyJob, input: unknown, options: RunJobOptions) {
+    const { events, clock } = this.runtime
+    events.on('progress', (event) => this.#progress.push(event.progress))
+    events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
+    const listener = { id: 'test', reported() {} }
+    const { signal } = options
+    const run = new Run(claim(job, input, options), job, this.runtime, listener, clock.monotonic())
+    const stop = () => run.stop(signal?.reason)
+    if (signal?.aborted) stop()
+    signal?.addEventListener('abort', stop, { once: true })
+    this.run = run
+    this.#forget = () => signal?.removeEventListener('abort', stop)
+  }
+
+  end(outcome: Outcome): RunJobResult<R> {
+    this.#forget()
+    return {
+      state: outcome.to,
+      result: outcome.result === undefined ? undefined : (jsonCodec.decode(outcome.result) as R),
+      failure: outcome.failure,
+      delay: outcome.delay,
+      progress: this.#progress,
+      logs: this.#logs,
+      enqueued: (this.run.inserts ?? []).map(({ id, name, input }) => ({
+        id,
+        name,
+        input: jsonCodec.decode(input),
+      })),
+    }
+  }
+}
+
+function makeRuntime(): Runtime {
+  return {
     codec: jsonCodec,
-    clock,
+    clock: new VirtualClock(),
     random: () => 0.5,
-    events,
+    events: new Emitter(() => {}),
     limits: { payload: bounds.payloadBytes, result: bounds.resultBytes },
     ready: () => Promise.resolve(),
     isReady: () => true,
     get store(): Store {
       throw new Error('runJob has no store')
     },
-  }
-  const run = new Run(
-    claim(job, input, options),
-    job,
-    runtime,
-    { id: 'test', reported() {} },
-    clock.monotonic(),
-  )
-  const stop = () => run.stop(options.signal?.reason)
-  if (options.signal?.aborted) stop()
-  options.signal?.addEventListener('abort', stop, { once: true })
-  const outcome = await new Promise<Outcome>((resolve) => {
-    execute(run, runtime, (_run, decided) => resolve(decided))
-  })
-  options.signal?.removeEventListener('abort', stop)
-  return {
-    state: outcome.to,
-    result: outcome.result === undefined ? undefined : (jsonCodec.decode(outcome.result) as R),
-    failure: outcome.failure,
-    delay: outcome.delay,
-    progress,
-    logs,
-    enqueued: (run.inserts ?? []).map(({ id, name, input: text }) => ({
-      id,
-      name,
-      input: jsonCodec.decode(text),
-    })),
   }
 }
 

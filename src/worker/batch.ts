@@ -117,7 +117,7 @@ export class Batches {
       const first = firstOf(line)
       if (first !== undefined && this.#isDue(first, line) && mayStart(line.lane)) due.push(first)
     }
-    return due.reduce((oldest, batch) => (isOlder(batch, oldest) ? batch : oldest), due[0] as Batch)
+    return due.reduce((first, batch) => (goesFirst(batch, first) ? batch : first), due[0] as Batch)
   }
 
   /** The batch starts and takes no more. */
@@ -237,9 +237,13 @@ function firstOf({ open }: Line): Batch | undefined {
   return open.size === 0 ? undefined : open.values().next().value
 }
 
-/** By when they were claimed, so that neither batches nor single jobs keep the others from a slot for ever. */
-export function isOlder(batch: Batch, other: Batch | ClaimedJob): boolean {
-  return claimedAt(batch) <= claimedAt(other)
+/**
+ * In the order of their claims, so that neither batches nor single jobs keep the others from a slot for ever; in
+ * the order of their lanes when one claim brought them.
+ */
+export function goesFirst(batch: Batch, other: Batch | ClaimedJob): boolean {
+  const earlier = claimedAt(other) - claimedAt(batch)
+  return earlier > 0 || (earlier === 0 && batch.lane < other.lane)
 }
 
 function claimedAt(of: Batch | ClaimedJob): number {

@@ -11,7 +11,7 @@ import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
 import { announce } from './announce.js'
-import { type Batch, Batches, isOlder } from './batch.js'
+import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
 import { concludeError, execute } from './execute.js'
 import { executeBatch } from './execute-batch.js'
@@ -302,8 +302,8 @@ export class Worker {
     if (this.#phase !== 'running') return
     while (this.#busy < this.#options.concurrency && !this.#alone) {
       const job = this.#waiting[this.#next]
-      const batch = this.#batches.next((lane) => this.#fetcher.hasSlot(this.#activeByLane, lane))
-      if (batch !== undefined && (job === undefined || isOlder(batch, job))) {
+      const batch = this.#batches.next(this.#hasSlot)
+      if (batch !== undefined && (job === undefined || goesFirst(batch, job))) {
         this.#startBatch(batch)
         continue
       }
@@ -315,11 +315,13 @@ export class Worker {
       }
       this.#next++
       // A batch has taken the slot that it was claimed for.
-      if (!this.#fetcher.hasSlot(this.#activeByLane, job.lane)) this.#exchange.settle(job, released())
-      else this.#start(job)
+      if (this.#hasSlot(job.lane)) this.#start(job)
+      else this.#exchange.settle(job, released())
     }
     if (this.#next === this.#waiting.length || this.#busy < this.#options.concurrency) this.#exchange.wake()
   }
+
+  readonly #hasSlot = (lane: number): boolean => this.#fetcher.hasSlot(this.#activeByLane, lane)
 
   /** What is given back must be stored before the danger begins. */
   #startAlone(job: ClaimedJob): void {
