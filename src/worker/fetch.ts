@@ -93,12 +93,13 @@ export class Fetcher {
   /**
    * Room beyond the slots. A batch takes more jobs than slots: what the open ones lack is asked for or, when
    * none is open and a slot is free, what a new one would take. No more than `#width` of it at a time, which
-   * is small when few of the jobs run in batches: the others come along, and have to wait like prefetched ones.
+   * is small when few of the jobs run in batches: the others come along and wait as prefetched ones do.
    */
   #beyond(slots: number, { collected, complete, lacking }: Unstarted): number {
     if (this.#reserves) return 0
-    const wanted = lacking > 0 || slots <= 0 ? lacking : Number.POSITIVE_INFINITY
-    const forBatches = Math.min(wanted, Math.floor(this.#width) - 1)
+    const share = Math.floor(this.#width) - 1
+    const forOpen = Math.min(lacking, Math.max(1, share))
+    const forBatches = lacking > 0 || slots <= 0 ? forOpen : share
     return Math.min(this.#prefetch + forBatches - complete, bounds.collected - collected)
   }
 

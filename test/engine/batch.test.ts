@@ -12,7 +12,7 @@ import {
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
-import { signal, storeOf, testMill } from './mill.js'
+import { realMill, signal, storeOf, testMill } from './mill.js'
 
 const quietly = { handleSignals: false } as const
 
@@ -663,22 +663,26 @@ describe('a worker with batches', () => {
   })
 
   test('keeps the slots that lanes have reserved', async () => {
-    const never = new Promise<void>(() => {})
-    const work = defineBatchJob({ name: 'work', batch: { size: 3 }, timeout: 0, run: (_: number[]) => never })
-    const single = defineJob({ name: 'single', timeout: 0, run: () => never })
+    const end = signal()
+    const { calls, run } = recorder()
+    const work = defineBatchJob({ name: 'work', run })
+    const single = defineJob({ name: 'single', run: () => end.promise })
     const urgent = defineJob({ name: 'urgent', priority: 'critical', run: () => 'done' })
     const mill = testMill({ jobs: [work, single, urgent] })
-    for (const _ of numbers(5)) {
-      await mill.enqueueMany(work, numbers(3))
-      await mill.enqueueMany(single, [1])
-    }
-    const worker = mill.worker({ ...quietly, concurrency: 4, lanes: { reserved: { critical: 1 } } })
+    const worker = mill.worker({ ...quietly, concurrency: 2, lanes: { reserved: { critical: 1 } } })
     await worker.start()
-    await mill.clock.advance(2_000)
+    await mill.enqueue(work, 1)
+    await mill.clock.advance(20)
+    await mill.enqueue(single, null)
+    await mill.clock.advance(100)
     const job = await mill.enqueue(urgent, null)
     await mill.clock.advance(10)
     expect(await job.state()).toBe('completed')
-    await worker.stop({ grace: 0 })
+    expect(calls).toEqual([])
+    end.give()
+    await mill.clock.advance(0)
+    expect(calls).toEqual([[1]])
+    await worker.stop()
   })
 
   test('heeds limits, keys and groups, which count jobs', async () => {
@@ -744,6 +748,32 @@ describe('in virtual time', () => {
     await mill.enqueueMany(work, [2, 3])
     expect(calls).toEqual([[1], [2, 3]])
   })
+})
+
+test('in real time, two workers share a backlog in full batches, and failures come again', async () => {
+  const sizes: number[] = []
+  const seen = new Map<number, number>()
+  const work = defineBatchJob({
+    name: 'work',
+    batch: { size: 50, wait: '5ms' },
+    backoff: { type: 'fixed', initialDelay: 5 },
+    run: async (inputs: number[], { jobs }) => {
+      sizes.push(inputs.length)
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      return inputs.map((n, i) => {
+        seen.set(n, (seen.get(n) ?? 0) + 1)
+        return n % 7 === 0 && jobs[i]?.attempt === 1 ? new Error('first time') : n
+      })
+    },
+  })
+  const mill = realMill({ jobs: [work] })
+  const jobs = await mill.enqueueMany(work, numbers(4_000))
+  for (const concurrency of [2, 3]) await mill.worker({ ...quietly, concurrency }).start()
+  await mill.queue('default').drain({ later: true, timeout: '25s' })
+  expect((await mill.stats()).totals).toMatchObject({ completed: 4_000, retried: 572, dead: 0 })
+  expect(await jobs[77]?.result()).toBe(77)
+  expect([...seen].filter(([n, times]) => times !== (n % 7 === 0 ? 2 : 1))).toEqual([])
+  expect(sizes.filter((size) => size === 50).length).toBeGreaterThan(40)
 })
 
 type Act = 'ok' | 'fail' | 'die' | 'snooze' | 'cancel' | 'hold' | 'bomb'

@@ -45,6 +45,15 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'never more than 8 held, a rest when full: true, within the rate: true',
     'shown 1, 9, 10; dropped 7',
   ],
+  batches: [
+    'one transaction for 50, attempt 1',
+    'one transaction for 21, attempt 1',
+    'one transaction for 1, attempt 2',
+    'reading 120 is row 120',
+    'job broken (store-reading) died at attempt 2: CHECK constraint failed: celsius >= -273.15',
+    '120 completed, 1 dead',
+    '120 rows',
+  ],
   testing: ['a week and ten minutes passed in a moment'],
   shutdown: [
     'SIGTERM: 2 jobs are running',

@@ -161,6 +161,10 @@ describe('how many jobs are asked for', () => {
     expect(ask({ collected: 1, lacking: 99 })).toBe(11)
     expect(ask({ waiting: 10, collected: 1, lacking: 99 })).toBe(1)
     expect(ask({ waiting: 11, collected: 1, lacking: 99 })).toBe(0)
+    fetch.learn(jobs, false, 1)
+    expect(ask({}, [0, 0, 10, 0])).toBe(0)
+    expect(ask({ collected: 1, lacking: 99 }, [0, 0, 10, 0])).toBe(1)
+    expect(ask({})).toBe(10)
   })
 
   test('no more than the slots when some are reserved, and those stay free', () => {
