@@ -10,6 +10,7 @@ export type { TransactionOption } from './client/enqueue.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
 export {
   type CancelResult,
+  type EnqueueStatus,
   JobHandle,
   type JobList,
   type JobSnapshot,
@@ -23,6 +24,7 @@ export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
 export type { BreakerPhase, BreakerPolicy } from './core/breaker.js'
 export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'
+export type { Dedupe, DedupeMode } from './core/dedupe.js'
 export {
   type AnyJob,
   cancel,
@@ -36,6 +38,7 @@ export {
   limited,
   snooze,
 } from './core/definition.js'
+export type { DepthPolicy, Overflow } from './core/depth.js'
 export type { Duration } from './core/duration.js'
 export {
   type ErrorCode,
@@ -50,9 +53,13 @@ export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './
 export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow.js'
 export type {
   BreakerOptions,
+  CompiledDedupe,
   CompiledFlow,
+  DedupeOptions,
+  DepthOptions,
   JobFlowOptions,
   LimitOptions,
+  QueueOptions,
   RateOptions,
 } from './core/flow-options.js'
 export type {

@@ -2,7 +2,13 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { BackoffOptions, CustomBackoff } from './backoff.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
-import { type CompiledFlow, compileJobFlow, type JobFlowOptions, jobFlowOptions } from './flow-options.js'
+import {
+  type CompiledFlow,
+  compileJobFlow,
+  type DedupeOptions,
+  type JobFlowOptions,
+  jobFlowOptions,
+} from './flow-options.js'
 import type { LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 
@@ -38,6 +44,10 @@ export interface EnqueueOptions extends JobPolicy {
   readonly group?: string | number
   /** Instead of what the definition's `key` says. */
   readonly key?: string | number
+  /** Instead of what the definition's `dedupe` says; false for none. */
+  readonly dedupe?: DedupeOptions<string | number> | false
+  /** Ends the wait for room in a full queue. */
+  readonly signal?: AbortSignal
   /** The caller's own id: an enqueue with an id that exists returns the existing job. */
   readonly id?: string
   /** Starts no earlier than this much later. */

@@ -21,6 +21,8 @@ export interface RunEvent extends JobEvent {
  */
 export interface MillraceEvents {
   enqueued: JobEvent & { readonly duplicate: boolean }
+  /** Its queue is overloaded: the job was dropped, or put off. */
+  shed: JobEvent & { readonly priority: Priority; readonly deferred: boolean }
   started: RunEvent & { readonly waited: number }
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }

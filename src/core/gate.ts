@@ -34,6 +34,7 @@ export interface GateState {
   heldUntil: number
   breaker: BreakerState
   quarantine: Quarantine
+  full: number
 }
 
 export class Gate implements GateState, TurnOwner {
@@ -57,6 +58,8 @@ export class Gate implements GateState, TurnOwner {
   heldUntil = 0
   breaker = closedBreaker
   quarantine = noQuarantine
+  /** Marks of a queue's depth that were reached; see depth.ts. */
+  full = 0
   #declared: FlowSettings
   #chosen: FlowSettings
   #settings: FlowSettings

@@ -5,7 +5,7 @@ import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from 
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
-import { insert } from './insert.js'
+import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 import type { Lease, Worker } from './worker.js'
 
@@ -48,7 +48,7 @@ function settleOne(
     apply(tables, entry, outcome, lease, now)
     if (report !== undefined) writeReport(entry, report)
   }
-  if (inserts !== undefined) insert(tables, inserts, now)
+  if (inserts !== undefined) insertFromHandler(tables, inserts, now)
   return settleResult(settlement.outcome, outcome)
 }
 

@@ -3,6 +3,7 @@ import { MillraceError } from '../../core/errors.js'
 import { FlowControl } from '../../core/flow-control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
+import { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
 import { type Flow, Places } from './flow.js'
 import { Kinds } from './kind.js'
@@ -25,6 +26,8 @@ export class Tables {
   readonly kinds = new Kinds()
   readonly workers = new Map<string, Worker>()
   readonly causes = new Causes()
+  /** Keys of jobs that are deduped. */
+  readonly holders = new Holders()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {

@@ -21,7 +21,7 @@ interface GateRow {
   readonly memory: string | null
 }
 
-type Memory = Pick<Gate, 'starts' | 'heldUntil' | 'breaker' | 'quarantine'>
+type Memory = Pick<Gate, 'starts' | 'heldUntil' | 'breaker' | 'quarantine' | 'full'>
 
 interface Kept {
   readonly gate: Gate
@@ -227,8 +227,8 @@ function settingsText(settings: FlowSettings): string | null {
   return null
 }
 
-function memoryText({ starts, heldUntil, breaker, quarantine }: Gate): string | null {
-  if (starts === noStarts && heldUntil === 0 && breaker === closedBreaker && quarantine === noQuarantine)
-    return null
-  return JSON.stringify({ starts, heldUntil, breaker, quarantine } satisfies Memory)
+function memoryText({ starts, heldUntil, breaker, quarantine, full }: Gate): string | null {
+  const nothing = starts === noStarts && breaker === closedBreaker && quarantine === noQuarantine
+  if (nothing && heldUntil === 0 && full === 0) return null
+  return JSON.stringify({ starts, heldUntil, breaker, quarantine, full } satisfies Memory)
 }

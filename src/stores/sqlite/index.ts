@@ -43,7 +43,7 @@ import {
 } from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
 import { makeFlow } from './flow.js'
-import { type Insert, makeInsert } from './insert.js'
+import { makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
@@ -250,7 +250,7 @@ function makeEngine(connection: Connection, clock: Clock) {
   const tables = new Tables(connection.db, clock)
   const signals = new Signals(connection)
   const { flow, places } = makeFlow(tables, signals)
-  const insert = makeInsert(tables, flow, signals)
+  const insert = makeInsert(tables, flow, places, signals)
   const pending = makePending(tables, flow, places, signals)
   const remove = makeRemoveRun(tables)
   const writeReport = makeWriteReport(tables)
@@ -311,10 +311,10 @@ function makeEngine(connection: Connection, clock: Clock) {
   }
 }
 
-function makeForeignInsert(db: Database, clock: Clock): Insert {
+function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]) => InsertResult[] {
   const tables = new Tables(db, clock)
   const { flow, places } = makeFlow(tables, deaf)
-  const insert = makeInsert(tables, flow, deaf)
+  const insert = makeInsert(tables, flow, places, deaf)
   return (jobs) => {
     try {
       const results = insert(jobs)

@@ -139,7 +139,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         apply(lease, outcome, at)
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
       }
-      if (settlement.inserts !== undefined) insert(settlement.inserts)
+      if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts)
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {

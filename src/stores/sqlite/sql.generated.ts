@@ -42,6 +42,32 @@ SELECT name FROM millrace_queue
 `,
 } as const
 
+export const dedupe = {
+  holder: `
+SELECT id, since FROM millrace_holder WHERE name = ? AND key = ?
+`,
+  hold: `
+INSERT INTO millrace_holder (name, key, id, since, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, expires_at = excluded.expires_at
+`,
+  replace: `
+UPDATE millrace_job SET input = ?, overrides = ?, tags = ?, metadata = ? WHERE seq = ?
+`,
+  move: `
+UPDATE millrace_job SET due_at = ? WHERE seq = ?
+`,
+  expired: `
+SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id
+WHERE h.expires_at <= ? ORDER BY h.expires_at LIMIT ?
+`,
+  renew: `
+UPDATE millrace_holder SET expires_at = ? WHERE name = ? AND key = ?
+`,
+  forget: `
+DELETE FROM millrace_holder WHERE name = ? AND key = ?
+`,
+} as const
+
 export const extend = {
   held: `
 SELECT j.id, l.token, l.seq, j.kind, j.cancel_reason
@@ -147,6 +173,10 @@ SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind W
   firstParked: `
 SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
 `,
+  pendingByLane: `
+SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
+WHERE k.queue = ? GROUP BY k.lane
+`,
 } as const
 
 export const insert = {
@@ -158,9 +188,6 @@ ON CONFLICT (id) DO NOTHING
 INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, turn)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
-`,
-  exists: `
-SELECT 1 FROM millrace_job WHERE id = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq)
@@ -550,5 +577,17 @@ INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
+
+-- Who has the key of jobs that are deduped.
+CREATE TABLE millrace_holder (
+  name       TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  since      INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,        -- when it is worth a look whether the key is free
+  PRIMARY KEY (name, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
 ` },
 ]

@@ -1,11 +1,11 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
-import { stateName } from './insert.js'
+import { makeForgetting } from './dedupe.js'
 import type { Pending } from './pending.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
@@ -47,11 +47,12 @@ export function makeSweep(
   const orphans = db.prepare<[number, number], OrphanRow>(sql.orphans)
   const forgetWorker = db.prepare(sql.forgetWorker)
   const forgetDeath = makeForgetDeath(tables)
+  const keys = makeForgetting(tables)
 
   return async (request) => {
     const now = clock.now()
     const found = findOrphans(now, request.limit)
-    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0
+    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0 || keys.isDue(now)
     const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
     const next = nextDue.get()
     return {
@@ -76,6 +77,7 @@ export function makeSweep(
   function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
+    keys.forget(now, request.limit)
     return { promoted: promote(now, request.limit), pruned: prune(now, request) }
   }
 

@@ -82,3 +82,7 @@ SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind W
 
 -- :firstParked
 SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+
+-- :pendingByLane
+SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
+WHERE k.queue = ? GROUP BY k.lane

@@ -49,3 +49,15 @@ INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
+
+-- Who has the key of jobs that are deduped.
+CREATE TABLE millrace_holder (
+  name       TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  since      INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,        -- when it is worth a look whether the key is free
+  PRIMARY KEY (name, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
