@@ -41,6 +41,14 @@ export {
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export {
+  type CompiledSandbox,
+  defineHandler,
+  fromModule,
+  type Handler,
+  type HandlerModule,
+  type SandboxOptions,
+} from './core/handler.js'
 export type {
   AttemptRecord,
   ClaimedJob,
@@ -85,5 +93,5 @@ export type {
   SweepRequest,
 } from './core/store.js'
 export { type JobsFilter, Millrace, type MillraceOptions } from './millrace.js'
-export type { WorkerOptions } from './worker/options.js'
+export type { SandboxPoolOptions, WorkerOptions } from './worker/options.js'
 export { Worker } from './worker/worker.js'

@@ -20,6 +20,8 @@ export const bounds = {
   delay: 10 * 365.25 * 24 * 3600_000,
   attempts: 10_000,
   concurrency: 10_000,
+  /** Threads and processes of one worker. */
+  sandboxes: 1_000,
   prefetch: 1_000,
   /** Jobs per insert, claim, sweep or operate call. */
   batch: 1_000,

@@ -2,6 +2,14 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { BackoffOptions, CustomBackoff } from './backoff.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
+import {
+  type CompiledSandbox,
+  compileSandbox,
+  type Handler,
+  type HandlerModule,
+  notHere,
+  type SandboxOptions,
+} from './handler.js'
 import type { LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 
@@ -45,6 +53,8 @@ export interface EnqueueOptions extends JobPolicy {
   readonly metadata?: unknown
 }
 
+const brand = Symbol.for('millrace.directive')
+
 /** Returned or thrown by a handler instead of a result. */
 export class Directive {
   constructor(
@@ -52,6 +62,15 @@ export class Directive {
     readonly delay: Duration,
     readonly reason: string,
   ) {}
+
+  get [brand](): true {
+    return true
+  }
+}
+
+/** Works across duplicate installs, where `instanceof` does not. */
+export function isDirective(value: unknown): value is Directive {
+  return typeof value === 'object' && value !== null && brand in value
 }
 
 /** Puts the job off without spending an attempt: `return snooze('10m')`. */
@@ -71,7 +90,13 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Input, 
   readonly backoff?: BackoffOptions | CustomBackoff
   /** Decides whether an error is worth another attempt. @default every error is */
   readonly retryable?: (error: unknown) => boolean
-  readonly run: (input: Input, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+  /**
+   * The handler: a function of this process, or a module of its own, which runs in a sandbox. A plain URL gives
+   * its default export without types; `fromModule` types it.
+   */
+  readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | `file:${string}`
+  /** How a handler that is a module is kept apart. @default a thread with 512 MiB */
+  readonly sandbox?: SandboxOptions
 }
 
 /**
@@ -83,7 +108,9 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly schema: StandardSchemaV1<Input, Parsed> | undefined
   readonly policy: CompiledPolicy
   readonly retryable: ((error: unknown) => boolean) | undefined
-  readonly run: (input: Parsed, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+  /** Throws when the handler is a module: `sandbox` says where that is. */
+  readonly run: Handler<Parsed, Result>
+  readonly sandbox: CompiledSandbox | undefined
 }
 
 // A registry holds definitions of every type; variance of the handler's input allows no narrower type.
@@ -100,16 +127,17 @@ export function defineJob(
   options: JobOptions<StandardSchemaV1 | undefined, unknown, unknown>,
 ): JobDefinition {
   noUnknown(options, definitionOptions, 'defineJob')
-  if (typeof options.run !== 'function') throw invalid('run', options.run, 'a function')
   if (options.input !== undefined && typeof options.input['~standard']?.validate !== 'function') {
     throw invalid('input', options.input, 'a Standard Schema, such as a Zod, Valibot or ArkType schema')
   }
+  const sandbox = compileSandbox(options.run, options.sandbox)
   return {
     name: name(options.name, 'name'),
     schema: options.input,
     policy: compilePolicy(options),
     retryable: options.retryable,
-    run: options.run,
+    run: typeof options.run === 'function' ? options.run : notHere(options.name),
+    sandbox,
   }
 }
 
@@ -125,6 +153,7 @@ const definitionOptions = [
   'backoff',
   'retryable',
   'run',
+  'sandbox',
 ]
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */

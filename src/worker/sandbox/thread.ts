@@ -1,0 +1,35 @@
+import { Worker } from 'node:worker_threads'
+import { type Child, type Death, entry, outOfMemory } from './child.js'
+import { isFromChild } from './protocol.js'
+
+export function startThread(memory: number): Child {
+  const thread = new Worker(entry, {
+    name: 'millrace-sandbox',
+    resourceLimits: { maxOldGenerationSizeMb: memory },
+  })
+  thread.unref()
+  let error: unknown
+  thread.on('error', (thrown) => {
+    error = thrown
+  })
+  const death = new Promise<Death>((resolve) => {
+    thread.once('exit', (code) => resolve(describe(code, error, memory)))
+  })
+  const child: Child = {
+    kind: { type: 'thread', memory },
+    hear: undefined,
+    post: (message) => thread.postMessage(message),
+    kill: () => void thread.terminate(),
+    death,
+  }
+  thread.on('message', (message: unknown) => {
+    if (isFromChild(message)) child.hear?.(message)
+  })
+  return child
+}
+
+function describe(code: number, error: unknown, memory: number): Death {
+  if (error === undefined) return { how: `exited with code ${code}` }
+  if ((error as { code?: unknown }).code === 'ERR_WORKER_OUT_OF_MEMORY') return outOfMemory(memory)
+  return { how: `failed: ${error instanceof Error ? error.message : String(error)}`, cause: error }
+}
