@@ -114,7 +114,8 @@ export class SandboxPool {
       return await converse(child, run, input, this.#runtime, this.#jobs)
     } finally {
       run.kill = undefined
-      if (this.#children.has(child) && !this.#ending.has(child)) this.#rest(child)
+      if (!this.#children.has(child)) this.#replace(child)
+      else if (!this.#ending.has(child)) this.#rest(child)
       this.#serve()
     }
   }
@@ -158,6 +159,11 @@ export class SandboxPool {
       this.#serve()
     })
     return child
+  }
+
+  /** One that died at its work, not one that cannot even start: that would go on for ever. */
+  #replace({ kind }: Child): void {
+    if (!this.#closed && this.#children.size < this.#options.warm) this.#rest(this.#start(kind))
   }
 
   #rest(child: Child): void {
