@@ -1,5 +1,5 @@
 /** The jobs of the harness. Handlers write their start before anything else and ignore their signal. */
-import { type AnyJob, defineJob, type JobContext, NonRetryableError } from 'millrace'
+import { type AnyJob, defineJob, fromModule, type JobContext, NonRetryableError } from 'millrace'
 import type { Doom } from './fail-points.js'
 import type { Journal } from './journal.js'
 import type { RecordingStore } from './recording-store.js'
@@ -22,6 +22,7 @@ export interface Work {
 }
 
 export type PoisonKind = 'abort' | 'exit' | 'oom' | 'loop'
+export type SandboxType = 'thread' | 'process'
 
 /** What a handler returns and reports: the lease under which it ran, so that the final state names its writer. */
 export interface Signature {
@@ -38,6 +39,20 @@ export interface Stage {
 /** Where jobs are only enqueued, nothing runs. */
 export const work = defineJob<Work>({ name: 'work', ...policy(), run: unused })
 export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy(), run: unused })
+
+/** Poison in a sandbox. Its handler is a module, so these are the same where they run. */
+export const sandboxed = { thread: sandboxedIn('thread'), process: sandboxedIn('process') }
+
+function sandboxedIn(type: SandboxType) {
+  return defineJob({
+    name: `sandboxed-${type}`,
+    ...policy(),
+    maxAttempts: 2,
+    timeout: 500,
+    run: fromModule<typeof import('./sandboxed.js')>(new URL('./sandboxed.js', import.meta.url)),
+    sandbox: { type, memory: 40 },
+  })
+}
 
 export function makeJobs(stage: Stage): AnyJob[] {
   return [
@@ -56,6 +71,8 @@ export function makeJobs(stage: Stage): AnyJob[] {
         await poisons[how]()
       },
     }),
+    sandboxed.thread,
+    sandboxed.process,
   ]
 }
 
@@ -106,7 +123,7 @@ function sign({ journal, store }: Stage, { jobId, progress }: JobContext): Signa
   return signature
 }
 
-const poisons: Record<PoisonKind, () => void | Promise<void>> = {
+export const poisons: Record<PoisonKind, () => void | Promise<void>> = {
   abort: () => process.abort(),
   exit: () => process.exit(7),
   oom: () => {
