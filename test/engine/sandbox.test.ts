@@ -182,11 +182,11 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
   })
 
   test('that never lets go is killed, and blocks neither leases nor other jobs', async () => {
-    const loops = define('dies', { type }, { timeout: '900ms' })
+    const loops = define('dies', { type }, { timeout: '1500ms' })
     const long = defineJob({
       name: 'long',
       run: async (_: null, { signal }) => {
-        await new Promise((resolve) => setTimeout(resolve, 1_500))
+        await new Promise((resolve) => setTimeout(resolve, 2_000))
         return signal.aborted
       },
     })
@@ -198,7 +198,7 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     const sibling = await mill.enqueue(long, null)
     const handle = await mill.enqueue(loops, 'loop')
     await vi.waitUntil(async () => (await handle.state()) === 'running')
-    for (let n = 0; n < 20; n++)
+    for (let n = 0; n < 10; n++)
       expect(await (await mill.enqueue(quick, n)).result({ timeout: '1s' })).toBe(n)
     expect(await handle.state()).toBe('running')
     await expect(handle.result({ timeout: '5s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
@@ -214,16 +214,22 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     const { pid } = await (await mill.enqueue(where, 0)).result({ timeout: '10s' })
     const handle = await mill.enqueue(loops, 'loop')
     await vi.waitUntil(async () => (await handle.state()) === 'running')
-    const next = await mill.enqueue(where, 0)
+    const [next, never] = await mill.enqueueMany(where, [0, 0])
+    await vi.waitUntil(async () => (await never?.state()) === 'running')
+    await never?.cancel('not even begun')
+    await expect(never?.result({ timeout: '5s' })).rejects.toThrow('not even begun')
     expect(await handle.cancel('enough')).toBe('asked')
     await expect(handle.result({ timeout: '5s' })).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
-    await next.result({ timeout: '10s' })
+    await next?.result({ timeout: '10s' })
     if (type === 'process') expect(isGone(pid)).toBe(true)
   })
 
   test('is used again, and there are no more than allowed', async () => {
     const where = define('where', { type }, { timeout: '1s' })
-    const mill = await started([where], { sandbox: { size: 2 } })
+    const mill = await started([where], { sandbox: { size: 2, warm: 2 } })
+    await Promise.all(
+      (await mill.enqueueMany(where, [200, 200])).map((job) => job.result({ timeout: '10s' })),
+    )
     // In line for longer than their timeout, which counts from when they have their sandbox.
     const jobs = await mill.enqueueMany(where, Array(8).fill(400))
     const places = await Promise.all(jobs.map((job) => job.result({ timeout: '15s' })))

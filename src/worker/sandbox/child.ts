@@ -11,12 +11,19 @@ export interface Kind {
 export interface Child {
   readonly kind: Kind
   /** Who listens: the task that it has now. */
-  hear: ((message: FromChild) => void) | undefined
+  task: ChildListener | undefined
+  /** How it ended, once it has. */
+  death: Death | undefined
+  /** Resolves when it has ended. */
+  readonly gone: Promise<void>
   post(message: ToChild): void
   /** Ends it, whatever it does. */
   kill(): void
-  /** Resolves when it is gone. */
-  readonly death: Promise<Death>
+}
+
+export interface ChildListener {
+  hear(message: FromChild): void
+  died(death: Death): void
 }
 
 export interface Death {

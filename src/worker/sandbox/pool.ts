@@ -114,7 +114,7 @@ export class SandboxPool {
       return await converse(child, run, input, this.#runtime, this.#jobs)
     } finally {
       run.kill = undefined
-      if (!this.#children.has(child)) this.#replace(child)
+      if (child.death !== undefined) this.#replace(child)
       else if (!this.#ending.has(child)) this.#rest(child)
       this.#serve()
     }
@@ -139,8 +139,7 @@ export class SandboxPool {
     // The last one used is the warmest.
     const child = rested.findLast((one) => isOf(one, kind))
     if (child !== undefined) {
-      this.#idle.get(child)?.()
-      this.#idle.delete(child)
+      this.#rouse(child)
       return child
     }
     if (this.#children.size < this.#options.size) return this.#start(kind)
@@ -152,18 +151,23 @@ export class SandboxPool {
   #start(kind: Kind): Child {
     const child = kind.type === 'thread' ? startThread(kind.memory) : startProcess(kind.memory)
     this.#children.add(child)
-    void child.death.then(() => {
-      this.#forget(child)
-      this.#ending.delete(child)
-      this.#children.delete(child)
+    void child.gone.then(() => {
+      this.#remove(child)
       this.#serve()
     })
     return child
   }
 
   /** One that died at its work, not one that cannot even start: that would go on for ever. */
-  #replace({ kind }: Child): void {
-    if (!this.#closed && this.#children.size < this.#options.warm) this.#rest(this.#start(kind))
+  #replace(child: Child): void {
+    this.#remove(child)
+    if (!this.#closed && this.#children.size < this.#options.warm) this.#rest(this.#start(child.kind))
+  }
+
+  #remove(child: Child): void {
+    this.#rouse(child)
+    this.#ending.delete(child)
+    this.#children.delete(child)
   }
 
   #rest(child: Child): void {
@@ -171,15 +175,15 @@ export class SandboxPool {
     this.#idle.set(child, this.#runtime.clock.after(this.#options.idle, spare))
   }
 
-  #end(child: Child): void {
-    this.#forget(child)
-    this.#ending.add(child)
-    child.kill()
-  }
-
-  #forget(child: Child): void {
+  #rouse(child: Child): void {
     this.#idle.get(child)?.()
     this.#idle.delete(child)
+  }
+
+  #end(child: Child): void {
+    this.#rouse(child)
+    this.#ending.add(child)
+    child.kill()
   }
 
   /** Resolves when every child is gone. */
@@ -191,7 +195,7 @@ export class SandboxPool {
     const patience = new Promise<void>((resolve) => {
       cancel = this.#runtime.clock.after(closeMs, resolve)
     })
-    await Promise.race([Promise.all([...this.#children].map((child) => child.death)), patience])
+    await Promise.race([Promise.all([...this.#children].map((child) => child.gone)), patience])
     cancel()
   }
 }

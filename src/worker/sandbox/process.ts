@@ -18,34 +18,43 @@ export function startProcess(memory: number): Child {
   child.channel?.unref()
   const sandbox: Child = {
     kind: { type: 'process', memory },
-    hear: undefined,
+    task: undefined,
+    death: undefined,
+    gone: deathOf(child, memory).then((death) => {
+      sandbox.death = death
+      sandbox.task?.died(death)
+    }),
     // Whether it arrives shows by its effect: a child that is gone is heard of by its death.
     post: (message) => child.connected && child.send(message, () => {}),
     kill: () => child.kill('SIGKILL'),
-    death: deathOf(child, memory),
   }
   child.on('message', (message) => {
-    if (isFromChild(message)) sandbox.hear?.(message)
+    if (isFromChild(message)) sandbox.task?.hear(message)
   })
   return sandbox
 }
 
 function deathOf(child: ChildProcess, memory: number): Promise<Death> {
-  let words = ''
-  const stderr = child.stderr as Socket | null
-  stderr?.unref()
-  stderr?.on('data', (chunk: Buffer) => {
-    process.stderr.write(chunk)
-    words = (words + chunk.toString('latin1')).slice(-16_384)
-  })
+  const lastWords = passOn(child.stderr as Socket)
   return new Promise((resolve) => {
     child.once('error', (error) => resolve({ how: `could not be started: ${error.message}`, cause: error }))
     child.once('exit', (code, signal) => {
-      const conclude = () => resolve(describe(code, signal, words, memory))
+      const conclude = () => resolve(describe(code, signal, lastWords(), memory))
       child.once('close', conclude)
       setTimeout(conclude, lastWordsMs).unref()
     })
   })
+}
+
+/** What it writes to stderr is written to that of the worker. Returns a function that gives the end of it. */
+function passOn(stderr: Socket): () => string {
+  let words = ''
+  stderr.unref()
+  stderr.on('data', (chunk: Buffer) => {
+    process.stderr.write(chunk)
+    words = (words + chunk.toString('latin1')).slice(-16_384)
+  })
+  return () => words
 }
 
 function describe(code: number | null, signal: string | null, words: string, memory: number): Death {

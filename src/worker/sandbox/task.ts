@@ -5,7 +5,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { CompiledSandbox } from '../../core/handler.js'
 import type { Run } from '../run.js'
 import type { Child, Death } from './child.js'
-import type { Answer, Assignment, Ending, Question, Report } from './protocol.js'
+import type { Answer, Assignment, Ending, FromChild, Question, Report } from './protocol.js'
 import { pack, unpack } from './thrown.js'
 
 let lastTask = 0
@@ -26,8 +26,9 @@ export function converse(
   const abort = () => child.post({ type: 'abort', task, reason: pack(run.stopped) })
   return new Promise((resolve, reject) => {
     let lastWords: unknown
-    child.hear = (message) => {
-      if (message.task !== task) return
+    const hear = (message: FromChild) => {
+      // What an earlier task left behind still speaks, and so does what was killed a moment ago.
+      if (message.task !== task || run.ended) return
       switch (message.type) {
         case 'report':
           return report(run, message.report, runtime)
@@ -41,12 +42,14 @@ export function converse(
           lastWords = unpack(message.error)
       }
     }
-    void child.death.then((death) => reject(crashed(death, lastWords)))
+    const died = (death: Death) => reject(crashed(death, lastWords))
+    child.task = { hear, died }
+    if (child.death !== undefined) died(child.death)
     signal.addEventListener('abort', abort, { once: true })
     child.post({ type: 'run', ...assignment(task, run, input, runtime) })
     if (signal.aborted) abort()
   }).finally(() => {
-    child.hear = undefined
+    child.task = undefined
     signal.removeEventListener('abort', abort)
   })
 }

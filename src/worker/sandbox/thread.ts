@@ -12,18 +12,22 @@ export function startThread(memory: number): Child {
   thread.on('error', (thrown) => {
     error = thrown
   })
-  const death = new Promise<Death>((resolve) => {
-    thread.once('exit', (code) => resolve(describe(code, error, memory)))
-  })
   const child: Child = {
     kind: { type: 'thread', memory },
-    hear: undefined,
+    task: undefined,
+    death: undefined,
+    gone: new Promise((resolve) => {
+      thread.once('exit', (code) => {
+        child.death = describe(code, error, memory)
+        child.task?.died(child.death)
+        resolve()
+      })
+    }),
     post: (message) => thread.postMessage(message),
     kill: () => void thread.terminate(),
-    death,
   }
   thread.on('message', (message: unknown) => {
-    if (isFromChild(message)) child.hear?.(message)
+    if (isFromChild(message)) child.task?.hear(message)
   })
   return child
 }
