@@ -53,7 +53,7 @@ export interface EnqueueOptions extends JobPolicy {
   readonly metadata?: unknown
 }
 
-const brand = Symbol.for('millrace.directive')
+const directiveBrand = Symbol.for('millrace.directive')
 
 /** Returned or thrown by a handler instead of a result. */
 export class Directive {
@@ -63,14 +63,14 @@ export class Directive {
     readonly reason: string,
   ) {}
 
-  get [brand](): true {
+  get [directiveBrand](): true {
     return true
   }
 }
 
 /** Works across duplicate installs, where `instanceof` does not. */
 export function isDirective(value: unknown): value is Directive {
-  return typeof value === 'object' && value !== null && brand in value
+  return typeof value === 'object' && value !== null && directiveBrand in value
 }
 
 /** Puts the job off without spending an attempt: `return snooze('10m')`. */
@@ -95,7 +95,7 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Input, 
    * its default export without types; `fromModule` types it.
    */
   readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | `file:${string}`
-  /** How a handler that is a module is kept apart. @default a thread with 512 MiB */
+  /** How a handler that is a module is kept apart. @default a process with 512 MiB */
   readonly sandbox?: SandboxOptions
 }
 

@@ -18,16 +18,14 @@ export interface HandlerModule<Input = unknown, Result = unknown> {
 
 export interface SandboxOptions {
   /**
-   * What the handler is kept in.
-   *
-   * A `'thread'` starts in milliseconds. It isolates a blocked event loop, `process.exit()`, uncaught errors
-   * and a full heap, but not `process.abort()` or a crash of native code, which end the whole process; and a
-   * thread that hangs inside native code cannot be ended. A `'process'` isolates all of these and costs more
-   * to start and to keep.
-   * @default 'thread'
+   * What the handler is kept in. A `'process'` isolates whatever it does. A `'thread'` starts sooner and takes
+   * less memory; it isolates a blocked event loop, `process.exit()` and errors that nobody caught. But
+   * `process.abort()`, a crash of native code and one large allocation beyond `memory` end the worker's whole
+   * process, and a thread that hangs in native code cannot be ended.
+   * @default 'process'
    */
   readonly type?: 'thread' | 'process'
-  /** MiB that the JavaScript heap may grow to; buffers are outside of it. @default 512 */
+  /** MiB that the JavaScript heap may grow to; buffers lie outside of it. @default 512 */
   readonly memory?: number
   /**
    * `'always'`, or only for `'suspects'`: jobs that are suspected of killing their worker. Others then run in
@@ -87,7 +85,7 @@ export function compileSandbox(run: unknown, raw: SandboxOptions | undefined): C
   return {
     url: fileUrl(module.url),
     export: module.export,
-    type: oneOf(raw?.type ?? 'thread', ['thread', 'process'], 'sandbox.type'),
+    type: oneOf(raw?.type ?? 'process', ['thread', 'process'], 'sandbox.type'),
     memory: integer(raw?.memory ?? defaults.sandbox.memory, 'sandbox.memory', 16, 1 << 20),
     use,
   }

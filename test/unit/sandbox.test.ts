@@ -7,16 +7,16 @@ const url = new URL('./some.job.js', import.meta.url)
 const over = (thrown: unknown) => unpack(JSON.parse(JSON.stringify(pack(thrown))))
 
 test('a handler is a function or the file URL of a module', () => {
-  const sandbox = { url: url.href, export: 'default', type: 'thread', memory: 512, use: 'always' }
+  const sandbox = { url: url.href, export: 'default', type: 'process', memory: 512, use: 'always' }
   expect(defineJob({ name: 'a', run: url }).sandbox).toEqual(sandbox)
   expect(defineJob({ name: 'a', run: url.href as 'file:' }).sandbox).toEqual(sandbox)
   expect(defineJob({ name: 'a', run: () => 1 }).sandbox).toBeUndefined()
   const other = defineJob({
     name: 'a',
     run: fromModule<{ b: () => number }, 'b'>(url, 'b'),
-    sandbox: { type: 'process', memory: 64, use: 'suspects' },
+    sandbox: { type: 'thread', memory: 64 },
   })
-  expect(other.sandbox).toEqual({ ...sandbox, export: 'b', type: 'process', memory: 64, use: 'suspects' })
+  expect(other.sandbox).toEqual({ ...sandbox, export: 'b', type: 'thread', memory: 64 })
   expect(() => other.run(undefined as never, {} as never)).toThrow("the handler of job 'a' is a module")
   expect(() => defineHandler(7 as never)).toThrow('handler is 7; expected a function')
 })

@@ -21,7 +21,7 @@ export interface Child {
   kill(): void
 }
 
-export interface ChildListener {
+interface ChildListener {
   hear(message: FromChild): void
   died(death: Death): void
 }
