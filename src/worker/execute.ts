@@ -16,17 +16,6 @@ import { clean } from '../core/text.js'
 import { loadHandler } from '../system/load-handler.js'
 import type { Run } from './run.js'
 
-/** Calls the handler, wherever it runs. */
-export type Call = (run: Run, input: unknown) => unknown
-
-/** In this process, also when the handler is a module. */
-function callHere(run: Run, input: unknown): unknown {
-  const { sandbox, run: handler } = run.definition
-  return sandbox === undefined
-    ? handler(input, run)
-    : loadHandler(sandbox).then((loaded) => loaded(input, run))
-}
-
 /**
  * Runs one attempt: decode → parse → call → conclude. `done` gets the outcome, never an exception. The way
  * without promises is the common one and costs no turn of the event loop.
@@ -62,6 +51,17 @@ function decode(run: Run, runtime: Runtime): unknown {
 function parse(run: Run, input: unknown, call: Call): unknown {
   const parsed = parseInput(run.definition, input)
   return parsed instanceof Promise ? parsed.then((value) => call(run, value)) : call(run, parsed)
+}
+
+/** Calls the handler, wherever it runs. */
+type Call = (run: Run, input: unknown) => unknown
+
+/** In this process, also when the handler is a module. */
+function callHere(run: Run, input: unknown): unknown {
+  const { definition } = run
+  return definition.sandbox === undefined
+    ? definition.run(input, run)
+    : loadHandler(definition.sandbox).then((handler) => handler(input, run))
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -24,7 +24,7 @@ export interface WorkerOptions {
   readonly poll?: Duration
   /** How long `stop` waits for running jobs. @default '30s' */
   readonly grace?: Duration
-  /** How long a handler may go on after its signal aborted; then it is left alone, and its sandbox killed. @default '5s' */
+  /** How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. @default '5s' */
   readonly abandonAfter?: Duration
   /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
   readonly prefetch?: number | 'auto'
@@ -39,7 +39,7 @@ export interface WorkerOptions {
 }
 
 export interface SandboxPoolOptions {
-  /** Threads and processes at the same time. Jobs beyond wait in their slots. @default the cores less one, at least 1 */
+  /** Threads and processes at a time; jobs beyond wait in their slots. @default the cores less one, at least 1 */
   readonly size?: number
   /** How long one without work stays. @default '30s' */
   readonly idle?: Duration

@@ -16,7 +16,6 @@ import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
-import type { Kind } from './sandbox/child.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
@@ -28,8 +27,9 @@ type Phase = 'new' | 'running' | 'stopping' | 'stopped'
 
 /**
  * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
- * `Exchange` talks to the store, `execute` runs one, `LeaseKeeper` keeps the right to them, `Deadlines`
- * ends what takes too long, `SandboxPool` keeps handlers apart, `Sweeper` does the housekeeping. This class moves jobs between them.
+ * `Exchange` talks to the store, `execute` runs one, `SandboxPool` keeps some apart, `LeaseKeeper` keeps the
+ * right to them, `Deadlines` ends what takes too long, `Sweeper` does the housekeeping. This class moves jobs
+ * between them.
  */
 export class Worker {
   readonly id: string
@@ -99,7 +99,7 @@ export class Worker {
     if (this.#options.sandbox !== undefined) {
       this.#sandboxes = new SandboxPool(runtime, jobs, this.#options.sandbox, {
         waits: (run) => this.#stopClock(run),
-        begins: (run) => this.#startClock(run),
+        begins: (run) => this.#startClock(run, runtime.clock.monotonic()),
       })
     }
   }
@@ -266,7 +266,7 @@ export class Worker {
     if (events.wants('drained')) events.emit('drained', { worker: this.id, queues: this.#options.queues })
   }
 
-  /** Fills the slots. A job on its last life waits until nothing else is at risk, then has the worker to itself. */
+  /** Fills the slots. A job that needs the worker waits until nothing else is at risk, then has it to itself. */
   #startMore(): void {
     while (this.#next < this.#waiting.length && this.#runs.size < this.#options.concurrency && !this.#alone) {
       const job = this.#waiting[this.#next] as ClaimedJob
@@ -282,14 +282,11 @@ export class Worker {
       this.#exchange.wake()
   }
 
+  /** On its last life, and nothing else keeps it apart. */
   #needsTheWorker(job: ClaimedJob): boolean {
-    return runsAlone(job) && this.#sandboxFor(job) === undefined
-  }
-
-  /** What keeps this job apart, if anything does. */
-  #sandboxFor(job: ClaimedJob): Kind | undefined {
+    if (!runsAlone(job)) return false
     const definition = this.#sandboxes && this.#jobs.get(job.name)
-    return definition && sandboxFor(definition, job)
+    return definition === undefined || sandboxFor(definition, job) === undefined
   }
 
   /** What is given back must be stored before the danger begins. */
@@ -311,18 +308,18 @@ export class Worker {
     const run = new Run(job, definition, this.#runtime, this, now)
     this.#runs.add(run)
     this.#activeByLane[job.lane] = (this.#activeByLane[job.lane] as number) + 1
-    this.#startClock(run)
+    this.#startClock(run, now)
     if (events.wants('started'))
       events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
-    const kind = this.#sandboxFor(job)
+    const kind = this.#sandboxes && sandboxFor(definition, job)
     if (kind === undefined) execute(run, this.#runtime, this.#finished)
     else execute(run, this.#runtime, this.#finished, (run, input) => this.#sandboxes?.run(run, input, kind))
   }
 
-  #startClock(run: Run): void {
+  #startClock(run: Run, now: number): void {
     const { timeout } = run.policy
     if (timeout === 0 || run.stopped !== undefined) return
-    run.deadline = this.#runtime.clock.monotonic() + timeout
+    run.deadline = now + timeout
     this.#deadlines.watch(run.deadline)
   }
 

@@ -8,12 +8,14 @@ import {
   defineJob,
   fromModule,
   type Handler,
+  jsonCodec,
   type Millrace,
   type SandboxOptions,
   type WorkerOptions,
 } from 'millrace'
 import { runJob } from 'millrace/testing'
 import { describe, expect, test, vi } from 'vitest'
+import { z } from 'zod'
 import { file, realMill, signal, testMill, vanish } from './mill.js'
 
 type Named = Record<string, Handler<null, unknown>>
@@ -302,6 +304,28 @@ describe('a sandbox', () => {
     await worker.stop()
   })
 
+  test('needs to know neither the codec nor the schema', async () => {
+    const codec = {
+      encode: (value: unknown, what: string, most: number) => `!${jsonCodec.encode(value, what, most)}`,
+      decode: (text: string) => jsonCodec.decode(text.slice(1)),
+    }
+    class Point {
+      readonly x = 1
+    }
+    const input = (parsed: unknown) => z.string().transform(() => parsed as number)
+    const run = fromModule<Handlers, 'reports'>(url, 'reports')
+    const parsed = defineJob({ name: 'parsed', input: input(2), run })
+    const strange = defineJob({ name: 'strange', input: input(new Point()), run })
+    const mill = realMill({ jobs: [parsed, strange], codec })
+    await mill.worker({ handleSignals: false }).start()
+    const handle = await mill.enqueue(parsed, 'two')
+    await handle.result({ timeout: '10s' })
+    expect(await handle.get()).toMatchObject({ input: 'two', progress: new Map([['step', 2]]) })
+    await expect((await mill.enqueue(strange, 'x')).result({ timeout: '10s' })).rejects.toThrow(
+      'the parsed input cannot be stored: at $ it is an instance of Point',
+    )
+  })
+
   test('changes its kind when the job at hand needs another', async () => {
     const [thread, other] = [
       define('where', { type: 'thread' }),
@@ -358,7 +382,9 @@ function define<Name extends Exclude<keyof Handlers, 'default' | 'known' | 'unkn
   policy: object = {},
 ) {
   const run = fromModule<Handlers, Name>(url, ...([name] as never))
-  return defineJob({ name, run, sandbox, maxAttempts: 1, ...policy })
+  // A retry stays where it can be looked at.
+  const backoff = { type: 'fixed', initialDelay: '1h', jitter: 'none' } as const
+  return defineJob({ name, run, sandbox, maxAttempts: 1, backoff, ...policy })
 }
 
 async function started(jobs: readonly AnyJob[], options: WorkerOptions = {}): Promise<Millrace> {
