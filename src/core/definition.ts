@@ -91,10 +91,10 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Input, 
   /** Decides whether an error is worth another attempt. @default every error is */
   readonly retryable?: (error: unknown) => boolean
   /**
-   * The handler: a function of this process, or a module of its own, which runs in a sandbox. A plain URL gives
-   * its default export without types; `fromModule` types it.
+   * The handler: a function of this process, or a module of its own, which runs in a sandbox. A plain file URL
+   * gives its default export without types; `fromModule` types it.
    */
-  readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | `file:${string}`
+  readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | string
   /** How a handler that is a module is kept apart. @default a process with 512 MiB */
   readonly sandbox?: SandboxOptions
 }

@@ -12,7 +12,7 @@ import { killProducer } from './faults/kill-producer.js'
 import { lanesUnderLoad } from './faults/lanes.js'
 import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
-import { sandboxes } from './faults/sandbox.js'
+import { sandboxes, suspect } from './faults/sandbox.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
@@ -30,6 +30,7 @@ export const faults: readonly Fault[] = [
   replyDropped,
   ...poisons,
   ...sandboxes,
+  suspect,
   eightWriters,
   fullDisk,
   sigterm,

@@ -1,5 +1,12 @@
 /** The jobs of the harness. Handlers write their start before anything else and ignore their signal. */
-import { type AnyJob, defineJob, fromModule, type JobContext, NonRetryableError } from 'millrace'
+import {
+  type AnyJob,
+  defineJob,
+  fromModule,
+  type JobContext,
+  NonRetryableError,
+  type SandboxOptions,
+} from 'millrace'
 import type { Doom } from './fail-points.js'
 import type { Journal } from './journal.js'
 import type { RecordingStore } from './recording-store.js'
@@ -22,7 +29,6 @@ export interface Work {
 }
 
 export type PoisonKind = 'abort' | 'exit' | 'oom' | 'loop'
-export type SandboxType = 'thread' | 'process'
 
 /** What a handler returns and reports: the lease under which it ran, so that the final state names its writer. */
 export interface Signature {
@@ -41,16 +47,19 @@ export const work = defineJob<Work>({ name: 'work', ...policy(), run: unused })
 export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy(), run: unused })
 
 /** Poison in a sandbox. Its handler is a module, so these are the same where they run. */
-export const sandboxed = { thread: sandboxedIn('thread'), process: sandboxedIn('process') }
+export const sandboxed = {
+  thread: sandboxedBy('thread', { type: 'thread' }),
+  process: sandboxedBy('process', { type: 'process' }),
+  suspect: sandboxedBy('suspect', { use: 'suspects' }),
+}
 
-function sandboxedIn(type: SandboxType) {
+function sandboxedBy(name: string, sandbox: SandboxOptions) {
   return defineJob({
-    name: `sandboxed-${type}`,
+    name: `sandboxed-${name}`,
     ...policy(),
-    maxAttempts: 2,
     timeout: 500,
     run: fromModule<typeof import('./sandboxed.js')>(new URL('./sandboxed.js', import.meta.url)),
-    sandbox: { type, memory: 40 },
+    sandbox: { memory: 40, ...sandbox },
   })
 }
 
@@ -71,8 +80,7 @@ export function makeJobs(stage: Stage): AnyJob[] {
         await poisons[how]()
       },
     }),
-    sandboxed.thread,
-    sandboxed.process,
+    ...Object.values(sandboxed),
   ]
 }
 

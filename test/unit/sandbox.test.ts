@@ -9,7 +9,7 @@ const over = (thrown: unknown) => unpack(JSON.parse(JSON.stringify(pack(thrown))
 test('a handler is a function or the file URL of a module', () => {
   const sandbox = { url: url.href, export: 'default', type: 'process', memory: 512, use: 'always' }
   expect(defineJob({ name: 'a', run: url }).sandbox).toEqual(sandbox)
-  expect(defineJob({ name: 'a', run: url.href as 'file:' }).sandbox).toEqual(sandbox)
+  expect(defineJob({ name: 'a', run: url.href }).sandbox).toEqual(sandbox)
   expect(defineJob({ name: 'a', run: () => 1 }).sandbox).toBeUndefined()
   const other = defineJob({
     name: 'a',

@@ -36,7 +36,7 @@ export const poisons = kinds.map((how) =>
 )
 
 /** Keeps one worker alive, as an init system would. */
-async function supervise(arena: Arena, how: PoisonKind, over: () => boolean): Promise<void> {
+export async function supervise(arena: Arena, how: PoisonKind, over: () => boolean): Promise<void> {
   while (!over()) {
     const member = arena.launchWorker({}, how === 'oom' ? ['--max-old-space-size=40'] : [])
     member.doomed = true
