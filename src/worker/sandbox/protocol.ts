@@ -4,6 +4,7 @@
  * silently turn a class instance into a plain object. All else is plain data that threads and processes carry
  * alike.
  */
+import type { Directive } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { LogLevel } from '../../core/job.js'
 import type { Thrown } from './thrown.js'
@@ -58,7 +59,7 @@ export type Ending =
   | { readonly how: 'returned'; readonly result: string | undefined }
   | {
       readonly how: 'directed'
-      readonly kind: 'snooze' | 'cancel'
+      readonly kind: Directive['kind']
       readonly delay: Duration
       readonly reason: string
     }
