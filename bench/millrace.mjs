@@ -183,6 +183,7 @@ function claimRequest(count) {
     lease: 30_000,
     room,
     picks: planPicks(room, lanes, ['default'], { turn: 0, claim: 0 }),
+    turn: 0,
   }
 }
 

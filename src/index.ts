@@ -7,6 +7,7 @@ export {
   type RetryOptions,
 } from './client/dead.js'
 export type { TransactionOption } from './client/enqueue.js'
+export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
 export {
   type CancelResult,
   JobHandle,
@@ -15,9 +16,11 @@ export {
   type PageOptions,
   type WaitOptions,
 } from './client/inspect.js'
-export { type QueueDepth, QueueHandle } from './client/queue.js'
+export { type AcquireOptions, Limiter } from './client/limiter.js'
+export { type GroupList, type QueueDepth, QueueHandle } from './client/queue.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
+export type { BreakerPhase, BreakerPolicy } from './core/breaker.js'
 export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'
 export {
@@ -30,6 +33,7 @@ export {
   type JobContext,
   type JobDefinition,
   type JobOptions,
+  limited,
   snooze,
 } from './core/definition.js'
 export type { Duration } from './core/duration.js'
@@ -38,9 +42,19 @@ export {
   isMillraceError,
   MillraceError,
   NonRetryableError,
+  type QueueFullDetails,
+  QueueFullError,
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow.js'
+export type {
+  BreakerOptions,
+  CompiledFlow,
+  JobFlowOptions,
+  LimitOptions,
+  RateOptions,
+} from './core/flow-options.js'
 export {
   type CompiledSandbox,
   defineHandler,
@@ -63,7 +77,10 @@ export type {
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
 export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
+export type { Rate } from './core/rate.js'
 export type {
+  AcquireRequest,
+  AcquireResult,
   Capabilities,
   Cause,
   ClaimRequest,
@@ -73,6 +90,9 @@ export type {
   ExchangeResult,
   ExtendRequest,
   ExtendResult,
+  GatePage,
+  GateQuery,
+  GateRecord,
   Held,
   InsertResult,
   JobFilter,
@@ -81,10 +101,10 @@ export type {
   KindCounts,
   OperateReport,
   OrphanedJob,
-  QueueSettings,
   Report,
   RetryChange,
   Selector,
+  Setting,
   Settlement,
   SettleResult,
   Signal,

@@ -1,6 +1,9 @@
 import { DeadLetters } from './client/dead.js'
+import { Declarations } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
+import { DefinitionHandle } from './client/gates.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
+import { Limiter } from './client/limiter.js'
 import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
 import { readStats, type Stats } from './client/stats.js'
@@ -11,6 +14,7 @@ import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
+import type { RateOptions } from './core/flow-options.js'
 import { type JobState, jobStates } from './core/job.js'
 import { integer, invalid, jobId, noUnknown, oneOf, time } from './core/options.js'
 import type { Store } from './core/store.js'
@@ -55,13 +59,14 @@ export class Millrace {
   readonly #inspector: Inspector
   readonly #enqueuer: Enqueuer
   readonly #workers = new Set<Worker>()
+  readonly #limiters = new Map<string, Limiter>()
 
   constructor(options: MillraceOptions) {
     noUnknown(options, ['store', 'jobs', 'codec', 'maxPayload', 'maxResult', 'clock', 'random'], 'Millrace')
     for (const job of options.jobs ?? []) this.#register(job)
-    this.#runtime = new MillraceRuntime(options)
+    this.#runtime = new MillraceRuntime(options, this.#jobs)
     this.#inspector = new Inspector(this.#runtime)
-    this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector)
+    this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
   }
 
@@ -111,6 +116,24 @@ export class Millrace {
     return new QueueHandle(this.#runtime, name)
   }
 
+  /** A kind of job, by its definition or name: its limits and breaker, at run time. */
+  definition(job: AnyJob | string): DefinitionHandle {
+    return new DefinitionHandle(this.#runtime, typeof job === 'string' ? job : job.name)
+  }
+
+  /**
+   * A rate limit by name, for code outside of jobs and for definitions with `limiter: name`. Shared by all
+   * processes; the rate is needed where it is used first.
+   */
+  limiter(name: string, rate?: RateOptions): Limiter {
+    this.#runtime.refuseWhenClosed()
+    const known = this.#limiters.get(name)
+    if (known !== undefined && rate === undefined) return known
+    const limiter = new Limiter(this.#runtime, name, rate)
+    this.#limiters.set(name, limiter)
+    return limiter
+  }
+
   stats(): Promise<Stats> {
     return readStats(this.#runtime)
   }
@@ -126,12 +149,14 @@ export class Millrace {
 
   /** Listens to what this process does. Returns a function that ends it. */
   on<E extends EventName>(event: E, listener: Listener<E>): () => void {
+    if (event === 'breaker' || event === 'quarantine') this.#runtime.listenToStore()
     return this.#runtime.events.on(event, listener)
   }
 
   /** Stops the workers, each with its grace, and closes the store. */
   async close(options: { readonly grace?: Duration } = {}): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
+    for (const limiter of this.#limiters.values()) limiter.close()
     await this.#enqueuer.flushed()
     await this.#runtime.close()
     this.#inspector.close()
@@ -152,10 +177,14 @@ class MillraceRuntime implements Runtime {
   readonly limits: Runtime['limits']
   readonly #given: string | Store
   #store: Store | undefined
+  readonly declarations = new Declarations(() => this.store)
+  readonly #jobs: ReadonlyMap<string, AnyJob>
   #opening: Promise<void> | undefined
   #closed = false
+  #listening = false
 
-  constructor(options: MillraceOptions) {
+  constructor(options: MillraceOptions, jobs: ReadonlyMap<string, AnyJob>) {
+    this.#jobs = jobs
     checkStore(options.store)
     this.#given = options.store
     this.codec = options.codec ?? jsonCodec
@@ -203,6 +232,22 @@ class MillraceRuntime implements Runtime {
     const store = typeof this.#given === 'string' ? await storeFromUrl(this.#given, this.clock) : this.#given
     await store.open()
     this.#store = store
+    await this.declarations.declare([...this.#jobs.values()])
+    if (this.#listening) this.#subscribe(store)
+  }
+
+  /** Events that the store tells, whoever caused them in this process. */
+  listenToStore(): void {
+    if (this.#listening) return
+    this.#listening = true
+    if (this.#store !== undefined) this.#subscribe(this.#store)
+  }
+
+  #subscribe(store: Store): void {
+    store.subscribe((signal) => {
+      if (signal.type === 'breaker') this.events.emit('breaker', { job: signal.job, phase: signal.phase })
+      if (signal.type === 'quarantine') this.events.emit('quarantine', { job: signal.job, on: signal.on })
+    })
   }
 }
 

@@ -1,12 +1,14 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
 import { isMillraceError, MillraceError } from '../core/errors.js'
+import type { JobFlow } from '../core/flow.js'
 import type { NewJob } from '../core/job.js'
 import { invalid, noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
+import type { Declarations } from './declare.js'
 import type { Inspector, JobHandle } from './inspect.js'
-import { encodeInput, enqueueOptions, newJob } from './new-job.js'
+import { encodeInput, enqueueOptions, flowOf, newJob } from './new-job.js'
 import type { Runtime } from './runtime.js'
 
 export interface TransactionOption {
@@ -32,10 +34,12 @@ export class Enqueuer {
   readonly #inspector: Inspector
   #waiting: Waiting[] = []
   readonly #inserting = new Set<Promise<void>>()
+  readonly #declarations: Declarations
 
-  constructor(runtime: Runtime, inspector: Inspector) {
+  constructor(runtime: Runtime, inspector: Inspector, declarations: Declarations) {
     this.#runtime = runtime
     this.#inspector = inspector
+    this.#declarations = declarations
   }
 
   enqueue<I, O, R>(
@@ -56,16 +60,22 @@ export class Enqueuer {
     checkDefinition(job)
     if (options !== undefined) noUnknown(options, manyOptions, 'enqueueMany')
     const texts: string[] = []
+    const flows: (JobFlow | undefined)[] = []
     for (const input of inputs) {
       const checked = parseInput(job, input)
       if (checked instanceof Promise) await checked
       texts.push(encodeInput(this.#runtime, input))
+      const flow = flowOf(job, input, options)
+      if (flow !== undefined) flows[texts.length - 1] = flow
     }
     await this.#runtime.ready()
+    await this.#declared(job)
     const handles: JobHandle<R>[] = []
     for (let i = 0; i < texts.length; i += perTurn) {
       await nextTurn()
-      const batch = texts.slice(i, i + perTurn).map((text) => newJob(this.#runtime, job, text, options))
+      const batch = texts
+        .slice(i, i + perTurn)
+        .map((text, k) => newJob(this.#runtime, job, text, flows[i + k], options))
       const results = await this.#runtime.store.insert(batch)
       for (let k = 0; k < batch.length; k++)
         handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
@@ -82,8 +92,10 @@ export class Enqueuer {
     // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
     const checked = parseInput(job, input)
     if (checked instanceof Promise) await checked
-    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
+    const flow = flowOf(job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
+    if (job.flow !== undefined) await this.#declared(job)
     return this.#handle(job, added, await this.#insert(added))
   }
 
@@ -106,7 +118,8 @@ export class Enqueuer {
         `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`,
       )
     }
-    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
+    const flow = flowOf(job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
     const inserted = this.#runtime.store.insert([added], tx)
     return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
   }
@@ -115,6 +128,11 @@ export class Enqueuer {
   async flushed(): Promise<void> {
     if (this.#waiting.length > 0) await nextTurn()
     await Promise.all(this.#inserting)
+  }
+
+  /** The store knows the limits before the first job that has them. */
+  async #declared(job: AnyJob): Promise<void> {
+    if (!this.#declarations.has(job)) await this.#declarations.declare([job])
   }
 
   #insert(job: NewJob): Promise<InsertResult> {

@@ -3,6 +3,8 @@ import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
+import type { JobFlow } from '../core/flow.js'
+import { belonging } from '../core/flow-options.js'
 import type { NewJob } from '../core/job.js'
 import {
   compileBackoff,
@@ -29,6 +31,7 @@ export function newJob(
   runtime: Runtime,
   job: AnyJob,
   input: string,
+  flow: JobFlow | undefined,
   options: EnqueueOptions | undefined,
 ): NewJob {
   const { policy } = job
@@ -46,6 +49,7 @@ export function newJob(
       overrides: undefined,
       tags: undefined,
       metadata: undefined,
+      flow,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -68,11 +72,33 @@ export function newJob(
       options.metadata === undefined
         ? undefined
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+    flow,
+  }
+}
+
+/** What the job belongs to, by its definition and its input. */
+export function flowOf(
+  job: AnyJob,
+  input: unknown,
+  options: EnqueueOptions | undefined,
+): JobFlow | undefined {
+  const { flow } = job
+  if (flow === undefined && options?.group === undefined && options?.key === undefined) return undefined
+  const group = options?.group ?? flow?.group?.(input)
+  const key = options?.key ?? flow?.key?.(input)
+  const gated = flow !== undefined && Object.keys(flow.settings).length > 0
+  if (!gated && group === undefined && key === undefined) return undefined
+  return {
+    gated,
+    group: group === undefined || group === null ? undefined : belonging(group, 'group'),
+    key: key === undefined || key === null ? undefined : belonging(key, 'key'),
   }
 }
 
 export const enqueueOptions = [
   'id',
+  'group',
+  'key',
   'queue',
   'priority',
   'delay',

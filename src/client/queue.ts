@@ -1,9 +1,12 @@
 import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import type { LimitOptions } from '../core/flow-options.js'
 import type { JobState, jobStates } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
-import { name } from '../core/options.js'
+import { integer, name } from '../core/options.js'
+import { GroupHandle, type GroupStatus, groupStatus, limitGroups, limitQueue } from './gates.js'
+import type { PageOptions } from './inspect.js'
 import type { Runtime } from './runtime.js'
 import { sumStates } from './stats.js'
 
@@ -17,6 +20,11 @@ export interface QueueDepth {
   /** Ready jobs by lane. */
   readonly lanes: Readonly<Record<Priority, number>>
   readonly paused: boolean
+}
+
+export interface GroupList {
+  readonly groups: readonly GroupStatus[]
+  readonly cursor: string | undefined
 }
 
 /** How often `drain` looks, besides the signals. */
@@ -40,6 +48,33 @@ export class QueueHandle {
   async resume(): Promise<void> {
     await this.#configure(false)
     this.#runtime.events.emit('resumed', { queue: this.name })
+  }
+
+  /** Of all its jobs together, for all processes, until it is changed again; null takes it away. */
+  limit(limit: LimitOptions | null): Promise<void> {
+    return limitQueue(this.#runtime, this.name, limit)
+  }
+
+  /** Of the jobs of each group. */
+  groupLimit(limit: LimitOptions | null): Promise<void> {
+    return limitGroups(this.#runtime, this.name, limit)
+  }
+
+  group(group: string | number): GroupHandle {
+    return new GroupHandle(this.#runtime, this.name, group)
+  }
+
+  /** Groups that have jobs or settings, by name; goes on with `cursor`. */
+  async groups(page: PageOptions = {}): Promise<GroupList> {
+    await this.#runtime.ready()
+    const limit = integer(page.limit ?? 100, 'limit', 1, bounds.page)
+    const { gates, cursor } = await this.#runtime.store.gates({
+      of: 'group',
+      owner: this.name,
+      limit,
+      cursor: page.cursor,
+    })
+    return { groups: gates.map(groupStatus), cursor }
   }
 
   /** Known without counting: every write keeps it. */
@@ -110,7 +145,7 @@ export class QueueHandle {
 
   async #configure(paused: boolean): Promise<void> {
     await this.#runtime.ready()
-    await this.#runtime.store.configure(this.name, { paused })
+    await this.#runtime.store.configure({ queue: this.name, paused })
   }
 }
 

@@ -22,6 +22,10 @@ export const bounds = {
   concurrency: 10_000,
   /** Threads and processes of one worker. */
   sandboxes: 1_000,
+  /** Of a rate or of what runs at the same time. */
+  limit: 1_000_000,
+  weight: 1_000,
+  ratePer: 31 * 24 * 3600_000,
   prefetch: 1_000,
   /** Jobs per insert, claim, sweep or operate call. */
   batch: 1_000,

@@ -2,6 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { BackoffOptions, CustomBackoff } from './backoff.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
+import { type CompiledFlow, compileJobFlow, type JobFlowOptions, jobFlowOptions } from './flow-options.js'
 import {
   type CompiledSandbox,
   compileSandbox,
@@ -41,6 +42,10 @@ export type EnqueueFromHandler = <I, O, R>(
 ) => Promise<string>
 
 export interface EnqueueOptions extends JobPolicy {
+  /** Instead of what the definition's `group` says. */
+  readonly group?: string | number
+  /** Instead of what the definition's `key` says. */
+  readonly key?: string | number
   /** The caller's own id: an enqueue with an id that exists returns the existing job. */
   readonly id?: string
   /** Starts no earlier than this much later. */
@@ -58,7 +63,7 @@ const directiveBrand = Symbol.for('millrace.directive')
 /** Returned or thrown by a handler instead of a result. */
 export class Directive {
   constructor(
-    readonly kind: 'snooze' | 'cancel',
+    readonly kind: 'snooze' | 'cancel' | 'limited',
     readonly delay: Duration,
     readonly reason: string,
   ) {}
@@ -78,12 +83,22 @@ export function snooze(delay: Duration): Directive {
   return new Directive('snooze', delay, '')
 }
 
+/**
+ * The other side said when to come back (Retry-After): all jobs of this key, or of this definition when it has
+ * none, wait that long. Spends no attempt: `return limited('30s')`.
+ */
+export function limited(delay: Duration): Directive {
+  return new Directive('limited', delay, '')
+}
+
 /** Ends the job as cancelled: `return cancel('the order is gone')`. */
 export function cancel(reason: string): Directive {
   return new Directive('cancel', 0, reason)
 }
 
-export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Input, Result> extends JobPolicy {
+export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Result>
+  extends JobPolicy,
+    JobFlowOptions<Raw> {
   readonly name: string
   /** Any Standard Schema (Zod, Valibot, ArkType …). Checked at enqueue; parsed again before the handler runs. */
   readonly input?: Schema
@@ -108,6 +123,8 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly schema: StandardSchemaV1<Input, Parsed> | undefined
   readonly policy: CompiledPolicy
   readonly retryable: ((error: unknown) => boolean) | undefined
+  /** Limits, groups and the like; undefined when it has none. */
+  readonly flow: CompiledFlow | undefined
   /** Throws when the handler is a module: `sandbox` says where that is. */
   readonly run: Handler<Parsed, Result>
   readonly sandbox: CompiledSandbox | undefined
@@ -118,13 +135,18 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
 export type AnyJob = JobDefinition<any, any, any>
 
 export function defineJob<Schema extends StandardSchemaV1, Result>(
-  options: JobOptions<Schema, StandardSchemaV1.InferOutput<Schema>, Result> & { readonly input: Schema },
+  options: JobOptions<
+    Schema,
+    StandardSchemaV1.InferInput<Schema>,
+    StandardSchemaV1.InferOutput<Schema>,
+    Result
+  > & { readonly input: Schema },
 ): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result>
 export function defineJob<Input = unknown, Result = unknown>(
-  options: JobOptions<undefined, Input, Result> & { readonly input?: undefined },
+  options: JobOptions<undefined, Input, Input, Result> & { readonly input?: undefined },
 ): JobDefinition<Input, Input, Result>
 export function defineJob(
-  options: JobOptions<StandardSchemaV1 | undefined, unknown, unknown>,
+  options: JobOptions<StandardSchemaV1 | undefined, never, unknown, unknown>,
 ): JobDefinition {
   noUnknown(options, definitionOptions, 'defineJob')
   if (options.input !== undefined && typeof options.input['~standard']?.validate !== 'function') {
@@ -136,6 +158,7 @@ export function defineJob(
     schema: options.input,
     policy: compilePolicy(options),
     retryable: options.retryable,
+    flow: compileJobFlow(options),
     run: typeof options.run === 'function' ? options.run : notHere(options.name),
     sandbox,
   }
@@ -152,6 +175,7 @@ const definitionOptions = [
   'retain',
   'backoff',
   'retryable',
+  ...jobFlowOptions,
   'run',
   'sandbox',
 ]

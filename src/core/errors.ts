@@ -23,6 +23,8 @@ export type ErrorCode =
   | 'RETRY_AFTER'
   | 'SHUTDOWN'
   | 'CLOSED'
+  | 'QUEUE_FULL'
+  | 'DROPPED'
   | 'DRIVER_MISSING'
   | 'STORE_BUSY'
   | 'STORE_FULL'
@@ -81,6 +83,32 @@ export class RetryAfter extends MillraceError {
     super('RETRY_AFTER', message, details)
     this.name = 'RetryAfter'
     this.delay = delay
+  }
+}
+
+export interface QueueFullDetails {
+  readonly queue: string
+  /** What the queue holds, in the unit of its limit: items, jobs or bytes. */
+  readonly depth: number
+  readonly limit: number
+  /** Milliseconds after which another try makes sense. */
+  readonly retryAfter: number
+}
+
+/** A queue that has a limit refused more. Over HTTP: 429, with `retryAfter` in whole seconds as Retry-After. */
+export class QueueFullError extends MillraceError {
+  readonly queue: string
+  readonly depth: number
+  declare readonly limit: number
+  readonly retryAfter: number
+
+  constructor({ queue, depth, limit, retryAfter }: QueueFullDetails, details: ErrorDetails = {}) {
+    const message = `queue '${queue}' is full: it holds ${depth} and its limit is ${limit}; try again in ${retryAfter} ms, or raise the limit`
+    super('QUEUE_FULL', message, { ...details, limit })
+    this.name = 'QueueFullError'
+    this.queue = queue
+    this.depth = depth
+    this.retryAfter = retryAfter
   }
 }
 

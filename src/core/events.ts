@@ -1,3 +1,4 @@
+import type { BreakerPhase } from './breaker.js'
 import type { Failure, LogLevel } from './job.js'
 import type { Priority } from './lanes.js'
 
@@ -41,6 +42,12 @@ export interface MillraceEvents {
   lost: RunEvent
   /** Jobs of a name that this process does not know; they were put off for another worker. */
   unknown: JobEvent
+  /** The other side asked to come back later: all jobs of the key, or of the definition, wait `delay` ms. */
+  limited: RunEvent & { readonly key: string | undefined; readonly delay: number }
+  /** A definition's circuit breaker changed, by what this process did. */
+  breaker: { readonly job: string; readonly phase: BreakerPhase }
+  /** A definition's jobs killed workers and run alone from now on, or no more. */
+  quarantine: { readonly job: string; readonly on: boolean }
   /** A worker found nothing more to do in its queues. */
   drained: { readonly worker: string; readonly queues: readonly string[] }
   paused: { readonly queue: string }

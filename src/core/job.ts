@@ -3,6 +3,7 @@
  * from it, `JobRecord` what a reader sees. Input, result and progress stay encoded text in all three:
  * only the client and the worker know the codec.
  */
+import type { JobFlow } from './flow.js'
 
 export const jobStates = [
   'scheduled',
@@ -43,6 +44,7 @@ export interface NewJob {
   readonly tags: readonly string[] | undefined
   /** Caller's own JSON, never interpreted. */
   readonly metadata: string | undefined
+  readonly flow: JobFlow | undefined
 }
 
 /** A job under a lease. Every write about it must present `token`. */
@@ -68,6 +70,10 @@ export interface ClaimedJob {
   readonly overrides: string | undefined
   readonly tags: readonly string[] | undefined
   readonly metadata: string | undefined
+  readonly group: string | undefined
+  readonly key: string | undefined
+  /** Its definition is in quarantine: it must not run beside others. */
+  readonly suspect: boolean
 }
 
 /** A failure as it is stored: clean text, bounded, never an Error object. */
@@ -127,6 +133,8 @@ export interface JobRecord {
   readonly overrides: string | undefined
   readonly tags: readonly string[] | undefined
   readonly metadata: string | undefined
+  readonly group: string | undefined
+  readonly key: string | undefined
 }
 
 /** What is kept beside a record and read only when asked for. */

@@ -83,6 +83,10 @@ export interface Outcome {
   readonly result: string | undefined
   readonly failure: Failure | undefined
   readonly reason: string | undefined
+  /** The run says nothing bad about its definition, though it failed: its breaker does not count it. */
+  readonly excused: boolean
+  /** Milliseconds that all jobs of its key, or of its definition when it has none, must wait. */
+  readonly hold: number
 }
 
 /** What a decision needs to know of the attempt. */
@@ -107,6 +111,11 @@ export function released(): Outcome {
   return outcome('pending', {})
 }
 
+/** The other side said when to come back; no attempt is spent, and the whole key waits. */
+export function limited(hold: number): Outcome {
+  return outcome('pending', { hold })
+}
+
 export function snoozed(delay: number): Outcome {
   return outcome('scheduled', { delay })
 }
@@ -121,6 +130,8 @@ export interface FailureVerdict {
   readonly retryable: boolean
   /** A delay that the error itself demands; it wins over the backoff. */
   readonly retryAfter: number | undefined
+  /** A breaker does not count it. */
+  readonly excused?: boolean
 }
 
 /** A failed attempt is retried while attempts are left and the error allows it; otherwise the job is dead. */
@@ -131,13 +142,13 @@ export function failed(
   retention: Retention,
   random: () => number,
 ): Outcome {
-  const { failure } = verdict
+  const { failure, excused } = verdict
   if (!verdict.retryable || attempt.attempt >= attempt.maxAttempts) {
-    return outcome('dead', { spent: true, failure, retain: retention.dead })
+    return outcome('dead', { spent: true, failure, excused, retain: retention.dead })
   }
   const state: BackoffState = { attempt: attempt.attempt, previous: attempt.retryDelay, error: verdict.error }
   const delay = verdict.retryAfter ?? backoffDelay(backoff, state, random)
-  return outcome('retrying', { spent: true, failure, delay })
+  return outcome('retrying', { spent: true, failure, excused, delay })
 }
 
 /** What a sweep knows of a job whose worker was lost. */
@@ -177,9 +188,9 @@ export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'ca
   return wanted.to === applied.to ? 'applied' : 'cancelled'
 }
 
-/** A job on its last life runs alone, so that a poison neighbour cannot take it along. */
-export function runsAlone(attempt: Attempt): boolean {
-  return attempt.crashes > 0 && attempt.crashes + 1 >= attempt.maxCrashes
+/** A suspect runs alone; so does a job on its last life, so that a poison neighbour cannot take it along. */
+export function runsAlone(job: Attempt & { readonly suspect: boolean }): boolean {
+  return job.suspect || (job.crashes > 0 && job.crashes + 1 >= job.maxCrashes)
 }
 
 /** A finished job that nobody wants to keep leaves no row behind. */
@@ -211,7 +222,10 @@ export function totalsOf({ to, crashed, failure }: Outcome): readonly TotalName[
 const cancelledRetain = 7 * 86_400_000
 
 /** Always the same shape: stores read these fields for every job they settle. */
-function outcome(to: Outcome['to'], fields: Partial<Omit<Outcome, 'to'>>): Outcome {
+function outcome(
+  to: Outcome['to'],
+  fields: { readonly [K in Exclude<keyof Outcome, 'to'>]?: Outcome[K] | undefined },
+): Outcome {
   return {
     to,
     spent: fields.spent ?? false,
@@ -221,5 +235,7 @@ function outcome(to: Outcome['to'], fields: Partial<Omit<Outcome, 'to'>>): Outco
     result: fields.result,
     failure: fields.failure,
     reason: fields.reason,
+    excused: fields.excused ?? false,
+    hold: fields.hold ?? 0,
   }
 }

@@ -208,7 +208,7 @@ export function time(value: Date | undefined, field: string): number | undefined
   return value.getTime()
 }
 
-function number(value: number, field: string, least: number, most: number): number {
+export function number(value: number, field: string, least: number, most: number): number {
   if (typeof value !== 'number' || !(value >= least && value <= most)) {
     throw invalid(field, value, `a number from ${least} to ${most}`, most)
   }

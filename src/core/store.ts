@@ -10,6 +10,8 @@
  * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
+import type { BreakerPhase } from './breaker.js'
+import type { FlowChange, FlowSettings, GateRef } from './flow.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
@@ -38,7 +40,10 @@ export interface Store {
    * A running job is never removed or changed: it can only be asked to stop.
    */
   operate(selector: Selector, command: Command): Promise<OperateReport>
-  configure(queue: string, settings: QueueSettings): Promise<void>
+  /** Changes settings for all processes, at once and for good. */
+  configure(setting: Setting): Promise<void>
+  /** Takes permits of a limiter, all or none. */
+  acquire(request: AcquireRequest): Promise<AcquireResult>
 
   get(ids: readonly string[]): Promise<(JobRecord | undefined)[]>
   trail(id: string): Promise<JobTrail | undefined>
@@ -46,6 +51,8 @@ export interface Store {
   counts(): Promise<Counts>
   /** The dead, grouped by cause. */
   causes(): Promise<Cause[]>
+  /** What holds jobs up: limits, groups, breakers, with their settings and live values. */
+  gates(query: GateQuery): Promise<GatePage>
 
   subscribe(listener: (signal: Signal) => void): () => void
 }
@@ -96,12 +103,16 @@ export interface ClaimRequest {
   readonly lease: number
   readonly room: Room
   readonly picks: readonly Pick[]
+  /** Jobs that the worker was given so far: says which of the lines of a lane comes first. */
+  readonly turn: number
 }
 
 export interface ExchangeResult {
   /** One for each settlement, in order. */
   readonly settled: readonly SettleResult[]
   readonly claimed: readonly ClaimedJob[]
+  /** Milliseconds until a limit that holds jobs of the asked queues up opens by itself, if the store knows one. */
+  readonly opens: number | undefined
 }
 
 /** `cancelled`: applied as a cancel, because one was asked for while the job ran. */
@@ -208,8 +219,52 @@ export interface JobPage {
   readonly cursor: string | undefined
 }
 
-export interface QueueSettings {
-  readonly paused?: boolean
+export type Setting =
+  | { readonly queue: string; readonly paused: boolean }
+  /** `declared` settings come from the code, the others were chosen at run time and win. */
+  | { readonly gate: GateRef; readonly change: FlowChange; readonly declared: boolean }
+  /** Opens or closes a definition's breaker by hand. */
+  | { readonly job: string; readonly breaker: 'open' | 'closed' }
+
+export interface AcquireRequest {
+  readonly limiter: string
+  readonly permits: number
+}
+
+export interface AcquireResult {
+  readonly granted: boolean
+  /** Milliseconds until it is worth asking again. */
+  readonly retryIn: number
+}
+
+export interface GateQuery {
+  readonly of: GateRef['of']
+  /** Groups of this queue, keys of this definition. */
+  readonly owner?: string | undefined
+  readonly names?: readonly string[] | undefined
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+export interface GatePage {
+  readonly gates: readonly GateRecord[]
+  readonly cursor: string | undefined
+}
+
+export interface GateRecord {
+  readonly ref: GateRef
+  readonly declared: FlowSettings
+  readonly chosen: FlowSettings
+  /** Jobs that wait; known for groups and keys. */
+  readonly pending: number
+  readonly running: number
+  /** How many may start now; undefined when nothing limits it. */
+  readonly room: number | undefined
+  /** When it opens by itself, epoch ms; undefined when it is open, or only an end or an operator opens it. */
+  readonly opensAt: number | undefined
+  readonly breaker: BreakerPhase
+  /** Its jobs are suspected to kill workers, since this time. */
+  readonly quarantinedAt: number | undefined
 }
 
 export interface Counts {
@@ -251,5 +306,9 @@ export type Signal =
   | { readonly type: 'reported'; readonly held: readonly Held[] }
   /** A running job was asked to stop. */
   | { readonly type: 'cancel' }
+  /** A definition's breaker changed. */
+  | { readonly type: 'breaker'; readonly job: string; readonly phase: BreakerPhase }
+  /** A definition's jobs are suspects now, or are no more. */
+  | { readonly type: 'quarantine'; readonly job: string; readonly on: boolean }
   /** Another process changed something. */
   | { readonly type: 'changed' }

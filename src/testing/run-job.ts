@@ -114,5 +114,8 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
       options.metadata === undefined
         ? undefined
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
+    group: undefined,
+    key: undefined,
+    suspect: false,
   }
 }

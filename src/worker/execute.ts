@@ -9,6 +9,7 @@ import {
   completed,
   type FailureVerdict,
   failed,
+  limited,
   type Outcome,
   snoozed,
 } from '../core/lifecycle.js'
@@ -91,16 +92,27 @@ function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {
   if (directive.kind === 'cancel')
     return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
   try {
+    if (directive.kind === 'limited')
+      return limited(Math.max(shortestHold, milliseconds(directive.delay, 'limited')))
     return snoozed(milliseconds(directive.delay, 'snooze'))
   } catch (error) {
     return conclude(run, runtime, error, false)
   }
 }
 
+/** A shorter one would make the job spin. */
+const shortestHold = 100
+
 function conclude(run: Run, runtime: Runtime, error: unknown, retryable: boolean): Outcome {
   const { policy, job } = run
   const failure = describeFailure(job.name, error)
-  const verdict: FailureVerdict = { failure, error, retryable, retryAfter: retryAfter(error) }
+  const verdict: FailureVerdict = {
+    failure,
+    error,
+    retryable,
+    retryAfter: retryAfter(error),
+    excused: isMillraceError(error, 'INVALID_INPUT'),
+  }
   try {
     return failed(job, verdict, policy.backoff, policy.retain, runtime.random)
   } catch (thrown) {

@@ -52,6 +52,7 @@ export class Fetcher {
       lease,
       room,
       picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }),
+      turn: this.#turn,
     }
   }
 

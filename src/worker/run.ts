@@ -1,4 +1,4 @@
-import { encodeInput, newJob } from '../client/new-job.js'
+import { encodeInput, flowOf, newJob } from '../client/new-job.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
@@ -136,7 +136,8 @@ export class Run implements JobContext {
       if (this.ended) throw this.#tooLate()
       await parseInput(job, input)
       if (this.ended) throw this.#tooLate()
-      const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), options)
+      const flow = flowOf(job, input, options)
+      const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
       this.inserts ??= []
       if (this.inserts.length >= bounds.batch) {
         throw new MillraceError(

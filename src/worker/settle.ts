@@ -8,7 +8,8 @@ import type { Run } from './run.js'
 export interface ExchangePartner {
   /** What to claim now, if anything; `settling` says that an exchange takes place in any case. */
   wanted(settling: boolean): ClaimRequest | undefined
-  claimed(jobs: readonly ClaimedJob[]): void
+  /** `opens`: milliseconds until a limit that holds up others opens. */
+  claimed(jobs: readonly ClaimedJob[], opens: number | undefined): void
   /** An exchange is over, whatever it brought. */
   exchanged(): void
   settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void
@@ -115,7 +116,7 @@ export class Exchange {
       const { job, run, settlement } = ended[i] as Ended
       this.#partner.settled(job, run, settlement.outcome, result.settled[i] as SettleResult)
     }
-    if (claim !== undefined) this.#partner.claimed(result.claimed)
+    if (claim !== undefined) this.#partner.claimed(result.claimed, result.opens)
     this.#partner.exchanged()
     const again = this.#again
     this.#again = false

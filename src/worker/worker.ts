@@ -59,6 +59,8 @@ export class Worker {
   #worked = false
   #phase: Phase = 'new'
   #cancelPoll: (() => void) | undefined
+  #cancelLook: (() => void) | undefined
+  #opensAt: number | undefined
   #unsubscribe: (() => void) | undefined
   #forgetSignals: (() => void) | undefined
   #stopping: Promise<void> | undefined
@@ -76,7 +78,7 @@ export class Worker {
     this.#fetcher = new Fetcher(this.#options)
     this.#exchange = new Exchange(runtime, this.id, {
       wanted: (settling) => this.#wanted(settling),
-      claimed: (jobs) => this.#claimed(jobs),
+      claimed: (jobs, opens) => this.#claimed(jobs, opens),
       exchanged: () => this.#exchanged(),
       settled: (job, run, outcome, result) => this.#settled(job, run, outcome, result),
     })
@@ -112,6 +114,11 @@ export class Worker {
   /** Whether it has nothing to do, as far as it knows. */
   get idle(): boolean {
     return this.#believedEmpty && this.#runs.size === 0 && this.#waitingCount === 0 && this.#exchange.idle
+  }
+
+  /** When a limit that holds up jobs of its queues opens, as far as it knows; epoch milliseconds. */
+  get opensAt(): number | undefined {
+    return this.#opensAt
   }
 
   async start(): Promise<void> {
@@ -153,6 +160,7 @@ export class Worker {
   async #drain(grace: number): Promise<void> {
     this.#phase = 'stopping'
     this.#cancelPoll?.()
+    this.#cancelLook?.()
     this.#giveBackUnstarted()
     if (this.#runs.size > 0) {
       const cancel = this.#runtime.clock.after(grace, () => this.#giveBackRunning())
@@ -230,6 +238,8 @@ export class Worker {
       case 'settled':
       case 'claimed':
       case 'reported':
+      case 'breaker':
+      case 'quarantine':
         return
     }
   }
@@ -242,7 +252,7 @@ export class Worker {
     return this.#fetcher.plan(this.#activeByLane, this.#waitingCount, this.#runtime.clock.monotonic())
   }
 
-  #claimed(claimed: readonly ClaimedJob[]): void {
+  #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
     if (claimed.length > 0) this.#worked = true
     const full = this.#fetcher.learn(
       claimed,
@@ -252,7 +262,15 @@ export class Worker {
     const left = this.#waitingCount
     this.#waiting = left === 0 ? (claimed as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...claimed]
     this.#next = 0
+    this.#opensAt = opens === undefined ? undefined : this.#runtime.clock.now() + opens
     if (this.#phase !== 'running') this.#giveBackUnstarted()
+    else if (opens !== undefined && !full) this.#lookIn(opens)
+  }
+
+  /** A limit opens then. */
+  #lookIn(ms: number): void {
+    this.#cancelLook?.()
+    this.#cancelLook = this.#runtime.clock.after(Math.max(1, ms), () => this.#lookForWork())
   }
 
   #exchanged(): void {
@@ -340,8 +358,15 @@ export class Worker {
     this.#alone = false
     run.kill?.()
     this.#exchange.settle(run.job, outcome, run)
+    if (outcome.hold > 0) this.#giveBackHeld(run.job)
     if (this.#phase === 'running') this.#startMore()
     else if (this.#runs.size === 0) this.#whenEmpty?.()
+  }
+
+  /** The other side wants no more of these for a while: those that have not started wait with the rest. */
+  #giveBackHeld({ name, key }: ClaimedJob): void {
+    for (const job of this.#takeUnstarted((other) => other.name === name && other.key === key))
+      this.#exchange.settle(job, released())
   }
 
   #putOff(job: ClaimedJob): void {

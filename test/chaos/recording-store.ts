@@ -1,11 +1,14 @@
 import { MillraceError, type Store } from 'millrace'
 import type {
+  AcquireRequest,
   ClaimedJob,
   ExchangeRequest,
   ExchangeResult,
   ExtendRequest,
   ExtendResult,
+  GateQuery,
   NewJob,
+  Setting,
 } from './contract.js'
 import type { Doom, FailPoint } from './fail-points.js'
 import type { Journal, Lease, SettledOutcome } from './journal.js'
@@ -134,8 +137,16 @@ export class RecordingStore implements Store {
     return this.#inner.operate(selector, command)
   }
 
-  configure(queue: string, settings: Parameters<Store['configure']>[1]) {
-    return this.#inner.configure(queue, settings)
+  configure(setting: Setting) {
+    return this.#inner.configure(setting)
+  }
+
+  acquire(request: AcquireRequest) {
+    return this.#inner.acquire(request)
+  }
+
+  gates(query: GateQuery) {
+    return this.#inner.gates(query)
   }
 
   get(ids: readonly string[]) {

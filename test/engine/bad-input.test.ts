@@ -283,6 +283,7 @@ describe('bad input', () => {
       lease: 1000,
       room: { shared: 1, own: [0, 0, 0, 0] },
       picks: [{ queue: 'default', lane: 2, take: 1 }],
+      turn: 0,
     }
     const { claimed } = await store.exchange({ worker: 'w', settlements: [], claim })
     const { id, token } = claimed[0] as ClaimedJob
@@ -295,6 +296,8 @@ describe('bad input', () => {
       result: undefined,
       failure: undefined,
       reason: undefined,
+      excused: false,
+      hold: 0,
     } as const
     const settle = () =>
       store.exchange({

@@ -260,6 +260,8 @@ describe('a job that was lost and claimed again by the same worker', () => {
       result: undefined,
       failure: undefined,
       reason: undefined,
+      excused: false,
+      hold: 0,
     } as const
     await store.exchange({
       worker: worker.id,

@@ -72,6 +72,7 @@ export async function vanish(mill: TestMill, worker: string): Promise<readonly s
       lease: 30_000,
       room: { shared: 100, own: [0, 0, 0, 0] },
       picks: [{ queue: 'default', lane: 2, take: 100 }],
+      turn: 0,
     },
   })
   return claimed.map((job) => job.id)

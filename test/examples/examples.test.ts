@@ -44,6 +44,12 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'job broken (resize) died at attempt 1: the job ran longer than its timeout of 1000 ms',
     '6 completed, 1 dead',
   ],
+  'local-queue': [
+    'urgent: product 46: 146',
+    '45 rows written, although the second write failed',
+    'never more than 8 held, a rest when full: true, within the rate: true',
+    'shown 1, 9, 10; dropped 7',
+  ],
   testing: ['a week and ten minutes passed in a moment'],
   shutdown: [
     'SIGTERM: 2 jobs are running',

@@ -162,6 +162,7 @@ describe('SQLite', () => {
       overrides: undefined,
       tags: undefined,
       metadata: undefined,
+      flow: undefined,
     })
     const results = await Promise.allSettled([
       store.insert([job('a', 'n')]),

@@ -126,7 +126,7 @@ describe('lanes', () => {
 })
 
 describe('lifecycle', () => {
-  const attempt = { attempt: 1, crashes: 0, maxAttempts: 3, maxCrashes: 3, retryDelay: 0 }
+  const attempt = { attempt: 1, crashes: 0, maxAttempts: 3, maxCrashes: 3, retryDelay: 0, suspect: false }
   const retention = { completed: 10, dead: 20 }
   const failure = describeFailure('job', new Error('x'))
   const backoff = compileBackoff({ type: 'fixed', jitter: 'none' })

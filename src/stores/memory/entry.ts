@@ -1,4 +1,5 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
+import type { Place } from './flow.js'
 import type { Kind } from './kind.js'
 import type { Lease, Worker } from './worker.js'
 
@@ -13,7 +14,7 @@ export class Entry {
   kind: Kind
   state: JobState = 'pending'
   readonly createdAt: number
-  /** Orders the job among those of its state: when it is due, when it expires, else 0. */
+  /** Orders the job among those of its state: when it is due, when it expires, its turn, else 0. */
   rank = 0
   /** Set while running; shared by the jobs of one claim. */
   lease: Lease | undefined = undefined
@@ -50,6 +51,8 @@ class Story {
   /** Replaced as a whole, so that a reader keeps what it was given. */
   attempts: readonly AttemptRecord[] = none
   logs: readonly LogLine[] = none
+  /** Where a pending job with limits or a group waits. */
+  place: Place | undefined = undefined
 }
 
 export function storyOf(entry: Entry): Story {

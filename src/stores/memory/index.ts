@@ -3,6 +3,8 @@ import { MillraceError } from '../../core/errors.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { noUnknown } from '../../core/options.js'
 import type {
+  AcquireRequest,
+  AcquireResult,
   Capabilities,
   Cause,
   Command,
@@ -11,23 +13,26 @@ import type {
   ExchangeResult,
   ExtendRequest,
   ExtendResult,
+  GatePage,
+  GateQuery,
   InsertResult,
   JobPage,
   JobQuery,
   OperateReport,
-  QueueSettings,
   Selector,
+  Setting,
   Signal,
   Store,
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
 import { systemClock } from '../../system/clock.js'
-import { claim } from './claim.js'
+import { claim, opensAt } from './claim.js'
+import { configure } from './configure.js'
 import { extend } from './extend.js'
 import { insert } from './insert.js'
 import { operate } from './operate.js'
-import { counts, get, list, trail } from './read.js'
+import { counts, gates, get, list, trail } from './read.js'
 import { settle } from './settle.js'
 import { sweep } from './sweep.js'
 import { Tables } from './tables.js'
@@ -83,9 +88,10 @@ export class MemoryStore implements Store {
     const now = this.#clock.now()
     const settled = settle(tables, request, now)
     const claimed = request.claim === undefined ? [] : claim(tables, request.worker, request.claim, now)
+    const opens = request.claim === undefined ? undefined : opensAt(tables, request.claim, now)
     if (claimed.length > 0) tables.signals.claimed(claimed)
     tables.signals.tell()
-    return { settled, claimed }
+    return { settled, claimed, opens: opens === undefined ? undefined : Math.max(0, opens - now) }
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
@@ -110,12 +116,16 @@ export class MemoryStore implements Store {
     return report
   }
 
-  async configure(queue: string, { paused }: QueueSettings): Promise<void> {
-    const { kinds, signals } = this.#open()
-    if (paused === undefined) return
-    kinds.queue(queue).paused = paused
-    if (!paused) signals.ready(queue)
-    signals.tell()
+  async configure(setting: Setting): Promise<void> {
+    const tables = this.#open()
+    configure(tables, setting, this.#clock.now())
+    tables.signals.tell()
+  }
+
+  async acquire({ limiter, permits }: AcquireRequest): Promise<AcquireResult> {
+    const now = this.#clock.now()
+    const askAgainAt = this.#open().flow.acquire(limiter, permits, now)
+    return { granted: askAgainAt === undefined, retryIn: askAgainAt === undefined ? 0 : askAgainAt - now }
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
@@ -136,6 +146,10 @@ export class MemoryStore implements Store {
 
   async causes(): Promise<Cause[]> {
     return this.#open().causes.list()
+  }
+
+  async gates(query: GateQuery): Promise<GatePage> {
+    return gates(this.#open(), query)
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

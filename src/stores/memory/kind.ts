@@ -1,6 +1,7 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { TotalName } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
+import type { FlowLine } from './flow.js'
 import { Sorted } from './sorted.js'
 
 /** What jobs of one name in one lane have in common: the line that they wait in, and their counts. */
@@ -21,11 +22,17 @@ export interface Queue {
   paused: boolean
   /** By lane, in the order of lanes. */
   readonly lines: Sorted<Entry>[]
+  /** Something besides its pause may hold up its jobs; see flow.ts. */
+  flow: boolean
+  /** Lines of jobs with limits or groups, by lane, in the order in which they came. */
+  readonly flowLines: FlowLine[][]
 }
 
 export class Kinds {
   readonly queues = new Map<string, Queue>()
   readonly #kinds = new Map<string, Kind>()
+  /** Definitions with limits: a queue that gets such a kind must know. */
+  readonly limited = new Set<string>()
   #last: Kind | undefined
 
   all(): IterableIterator<Kind> {
@@ -40,6 +47,7 @@ export class Kinds {
     let kind = this.#kinds.get(key)
     if (kind === undefined) {
       kind = makeKind(this.queue(job.queue), job.name, job.lane)
+      if (this.limited.has(job.name)) kind.queue.flow = true
       this.#kinds.set(key, kind)
     }
     this.#last = kind
@@ -49,7 +57,7 @@ export class Kinds {
   queue(name: string): Queue {
     let queue = this.queues.get(name)
     if (queue === undefined) {
-      queue = { num: this.queues.size, name, paused: false, lines: [] }
+      queue = { num: this.queues.size, name, paused: false, lines: [], flow: false, flowLines: [] }
       this.queues.set(name, queue)
     }
     return queue
@@ -57,7 +65,10 @@ export class Kinds {
 }
 
 function makeKind(queue: Queue, name: string, lane: number): Kind {
-  while (queue.lines.length <= lane) queue.lines.push(new Sorted())
+  while (queue.lines.length <= lane) {
+    queue.lines.push(new Sorted())
+    queue.flowLines.push([])
+  }
   return {
     queue,
     name,

@@ -1,5 +1,7 @@
+import { ownerOf } from '../../core/flow.js'
+import { gateRecord } from '../../core/gate.js'
 import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
-import type { Counts, JobPage, JobQuery } from '../../core/store.js'
+import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
@@ -39,6 +41,20 @@ export function counts({ kinds }: Tables): Counts {
   }
 }
 
+export function gates({ places, clock }: Tables, { of, owner, names, limit, cursor }: GateQuery): GatePage {
+  const found: GateRecord[] = []
+  let last = 0
+  for (const { gate, num } of places.gates(of)) {
+    if (num <= Number(cursor ?? 0)) continue
+    if (owner !== undefined && ownerOf(gate.ref) !== owner) continue
+    if (names !== undefined && !names.includes(gate.ref.name)) continue
+    if (found.length === limit) return { gates: found, cursor: String(last) }
+    found.push(gateRecord(gate, clock.now()))
+    last = num
+  }
+  return { gates: found, cursor: undefined }
+}
+
 function toRecord(entry: Entry): JobRecord {
   const { job, state, rank, lease, story } = entry
   return {
@@ -65,5 +81,7 @@ function toRecord(entry: Entry): JobRecord {
     overrides: job.overrides,
     tags: job.tags,
     metadata: job.metadata,
+    group: job.flow?.group,
+    key: job.flow?.key,
   }
 }

@@ -29,7 +29,7 @@ export function select(tables: Tables, { filter, limit, cursor }: JobQuery): Sel
   return { entries, cursor: undefined }
 }
 
-/** A place in a state's order: queue, lane and position; or worker and position; or rank and position. */
+/** A place in a state's order: queue, lane and position; worker and position; or rank and position. */
 type Place = readonly [number, number, number]
 
 function walk(tables: Tables, filter: JobFilter, place: Place): Iterable<Entry> {
@@ -41,15 +41,23 @@ function walk(tables: Tables, filter: JobFilter, place: Place): Iterable<Entry> 
   return isFinal(state) ? shelf.before(place[0], place[1]) : shelf.after(place[0], place[1])
 }
 
-function* walkPending({ kinds }: Tables, [num, lane, seq]: Place): Generator<Entry, void> {
-  for (const queue of kinds.queues.values()) {
+/** Those in plain lines first, by queue and lane; then those with limits or groups, by the place they wait in. */
+function* walkPending(tables: Tables, [num, second, seq]: Place): Generator<Entry, void> {
+  for (const queue of tables.kinds.queues.values()) {
     if (queue.num < num) continue
-    for (const [i, line] of queue.lines.entries()) {
-      if (queue.num > num || i > lane) yield* line.after(0, -1)
-      else if (i === lane) yield* line.after(0, seq)
+    for (const [lane, line] of queue.lines.entries()) {
+      if (queue.num > num || lane > second) yield* line.after(0, -1)
+      else if (lane === second) yield* line.after(0, seq)
     }
   }
+  for (const place of tables.places.waiting()) {
+    if (flowPlace + place.num > num) yield* place.jobs.after(Number.NEGATIVE_INFINITY, 0)
+    else if (flowPlace + place.num === num) yield* place.jobs.after(second, seq)
+  }
 }
+
+/** Places of flow control are numbered behind all queues. */
+const flowPlace = 2 ** 32
 
 function* walkRunning({ workers }: Tables, [num, seq]: Place): Generator<Entry, void> {
   for (const worker of workers.values()) {
@@ -81,8 +89,11 @@ function writeCursor(entry: Entry): string {
   return [entry.state, ...placeOf(entry)].join(':')
 }
 
-function placeOf({ state, kind, lease, rank, seq }: Entry): Place {
-  if (state === 'pending') return [kind.queue.num, kind.lane, seq]
+function placeOf({ state, kind, lease, rank, seq, story }: Entry): Place {
+  if (state === 'pending') {
+    const place = story?.place
+    return place === undefined ? [kind.queue.num, kind.lane, seq] : [flowPlace + place.num, rank, seq]
+  }
   if (state === 'running') return [lease?.worker.num ?? 0, seq, 0]
   return [rank, seq, 0]
 }

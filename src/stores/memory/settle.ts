@@ -19,17 +19,28 @@ export function settle(tables: Tables, request: ExchangeRequest, now: number): S
   if (worker === undefined || (request.rescue === true && isAlive)) return settlements.map(() => 'lost')
 
   const results: SettleResult[] = []
-  for (const settlement of settlements) results.push(settleOne(tables, worker, settlement, now))
+  // Definitions whose jobs went down with the worker: each counts once, however many of its jobs did.
+  const crashed = new Set<string>()
+  for (const settlement of settlements) results.push(settleOne(tables, worker, settlement, crashed, now))
+  for (const name of crashed) tables.flow.crashed(name, now)
   return results
 }
 
-function settleOne(tables: Tables, worker: Worker, settlement: Settlement, now: number): SettleResult {
+function settleOne(
+  tables: Tables,
+  worker: Worker,
+  settlement: Settlement,
+  crashed: Set<string>,
+  now: number,
+): SettleResult {
   const { id, inserts, report } = settlement
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
   tables.leave(entry)
+  if (entry.kind.queue.flow || outcome.hold > 0) tables.flow.ended(entry.job, outcome, lease.at, 1, now)
+  if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {
     tables.jobs.delete(entry.job.id)

@@ -1,3 +1,4 @@
+import type { BreakerPhase } from '../../core/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
 import { attempt } from '../../system/attempt.js'
@@ -14,6 +15,7 @@ export class Signals {
   #held: readonly Held[] | undefined
   #cancel = false
   #changed = false
+  #news: Signal[] = []
 
   subscribe(listener: (signal: Signal) => void): () => void {
     this.#listeners.add(listener)
@@ -50,6 +52,14 @@ export class Signals {
     this.#changed = true
   }
 
+  breaker(job: string, phase: BreakerPhase): void {
+    this.#news.push({ type: 'breaker', job, phase })
+  }
+
+  quarantine(job: string, on: boolean): void {
+    this.#news.push({ type: 'quarantine', job, on })
+  }
+
   /** The last thing a verb does. A listener may call the store, so nothing is left over when it is told. */
   tell(): void {
     const queues = this.#queues
@@ -67,6 +77,8 @@ export class Signals {
     this.#held = undefined
     this.#cancel = false
     this.#changed = false
+    const news = this.#news
+    if (news.length > 0) this.#news = []
     if (this.#listeners.size === 0) return
     if (queues.size > 0) this.#send({ type: 'ready', queues })
     if (delay < Number.POSITIVE_INFINITY) this.#send({ type: 'due', delay })
@@ -75,6 +87,7 @@ export class Signals {
     if (held !== undefined) this.#send({ type: 'reported', held })
     if (cancel) this.#send({ type: 'cancel' })
     if (changed) this.#send({ type: 'changed' })
+    for (const signal of news) this.#send(signal)
   }
 
   #send(signal: Signal): void {

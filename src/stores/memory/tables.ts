@@ -1,8 +1,10 @@
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
+import { FlowControl } from '../../core/flow-control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
 import { Entry } from './entry.js'
+import { type Flow, Places } from './flow.js'
 import { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
@@ -12,8 +14,8 @@ import { Worker } from './worker.js'
 const mostJobs = 2 ** 23
 
 /**
- * All there is. A job is in `jobs` and in exactly one other place, by its state: pending in its kind's line,
- * running in its worker's hold, any other on the shelf of the state. `enter` and `leave` keep places and
+ * All there is. A job is in `jobs` and in exactly one other place, by its state: pending in its kind's line or
+ * where flow control keeps it, running in its worker's hold, any other on the shelf of the state. `enter` and `leave` keep places and
  * counts in step.
  */
 export class Tables {
@@ -23,6 +25,8 @@ export class Tables {
   readonly kinds = new Kinds()
   readonly workers = new Map<string, Worker>()
   readonly causes = new Causes()
+  readonly places = new Places(this.kinds, this.signals)
+  readonly flow: Flow = new FlowControl(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {
     scheduled: new Sorted(),
     retrying: new Sorted(),
@@ -58,16 +62,26 @@ export class Tables {
   }
 
   enter(entry: Entry, state: Exclude<JobState, 'running'>, rank: number): void {
+    if (state === 'pending') return this.#enterLine(entry)
     entry.state = state
     entry.rank = rank
-    if (state === 'pending') {
-      entry.kind.states.pending++
-      entry.kind.line.add(entry)
-      this.signals.ready(entry.kind.queue.name)
-    } else {
-      entry.kind.states[state]++
-      this.shelves[state].add(entry)
-    }
+    entry.kind.states[state]++
+    this.shelves[state].add(entry)
+  }
+
+  #enterLine(entry: Entry): void {
+    const { kind, state } = entry
+    entry.state = 'pending'
+    entry.rank = 0
+    kind.states.pending++
+    if (this.isPlain(entry)) kind.line.add(entry)
+    else this.flow.enter(entry, state === 'running' || state === 'retrying', this.clock.now())
+    this.signals.ready(kind.queue.name)
+  }
+
+  /** Nothing but its queue can hold it up. */
+  isPlain({ job, kind }: Entry): boolean {
+    return job.flow === undefined && (!kind.queue.flow || this.flow.jobGate(kind.name) === undefined)
   }
 
   leave(entry: Entry): void {
@@ -77,7 +91,8 @@ export class Tables {
       lease?.drop(entry)
     } else if (state === 'pending') {
       kind.states.pending--
-      kind.line.delete(entry)
+      if (entry.story?.place === undefined) kind.line.delete(entry)
+      else this.flow.leave(entry, this.clock.now())
     } else {
       kind.states[state]--
       this.shelves[state].delete(entry)

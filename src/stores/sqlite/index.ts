@@ -5,20 +5,25 @@ import { MillraceError } from '../../core/errors.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { invalid, noUnknown } from '../../core/options.js'
 import type {
+  AcquireRequest,
+  AcquireResult,
   Capabilities,
   Cause,
+  ClaimRequest,
   Command,
   Counts,
   ExchangeRequest,
   ExchangeResult,
   ExtendRequest,
   ExtendResult,
+  GatePage,
+  GateQuery,
   InsertResult,
   JobPage,
   JobQuery,
   OperateReport,
-  QueueSettings,
   Selector,
+  Setting,
   Signal,
   Store,
   SweepReport,
@@ -26,6 +31,7 @@ import type {
 } from '../../core/store.js'
 import { systemClock } from '../../system/clock.js'
 import { makeClaim } from './claim.js'
+import { makeConfigure } from './configure.js'
 import {
   type Connection,
   type ConnectionOptions,
@@ -36,9 +42,11 @@ import {
   storeError,
 } from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
+import { makeFlow } from './flow.js'
 import { type Insert, makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
-import { makeRead } from './read.js'
+import { makePending } from './pending.js'
+import { makeRead, makeReadGates } from './read.js'
 import { makeRemoveRun, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
@@ -118,7 +126,7 @@ export class SqliteStore implements Store {
       this.#engine?.claim.couldFind(request.worker, claim) === false
     ) {
       // Looking takes no lock: an idle worker keeps nobody from writing.
-      return { settled: [], claimed: [] }
+      return { settled: [], claimed: [], opens: this.#engine.opens(claim) }
     }
     return this.#write((engine) => engine.exchange(request))
   }
@@ -135,8 +143,12 @@ export class SqliteStore implements Store {
     return this.#write((engine) => engine.operate(selector, command))
   }
 
-  configure(queue: string, settings: QueueSettings): Promise<void> {
-    return this.#write((engine) => engine.configure(queue, settings))
+  configure(setting: Setting): Promise<void> {
+    return this.#write((engine) => engine.configure(setting))
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireResult> {
+    return this.#write((engine) => engine.acquire(request))
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
@@ -157,6 +169,10 @@ export class SqliteStore implements Store {
 
   async causes(): Promise<Cause[]> {
     return this.#read((engine) => engine.read.causes())
+  }
+
+  async gates(query: GateQuery): Promise<GatePage> {
+    return this.#read((engine) => engine.gates(query))
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {
@@ -233,16 +249,22 @@ type Engine = ReturnType<typeof makeEngine>
 function makeEngine(connection: Connection, clock: Clock) {
   const tables = new Tables(connection.db, clock)
   const signals = new Signals(connection)
-  const insert = makeInsert(tables, signals)
+  const { flow, places } = makeFlow(tables, signals)
+  const insert = makeInsert(tables, flow, signals)
+  const pending = makePending(tables, flow, places, signals)
   const remove = makeRemoveRun(tables)
   const writeReport = makeWriteReport(tables)
-  const settle = makeSettle(tables, { insert, remove, writeReport, signals })
-  const claim = makeClaim(tables)
+  const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
+  const claim = makeClaim(tables, flow, places)
   const extend = makeExtend(tables, writeReport)
   const read = makeRead(tables)
 
-  connection.beforeCommit = () => tables.tally.write()
+  connection.beforeCommit = () => {
+    places.write()
+    tables.write()
+  }
   connection.onRollback = () => {
+    places.forget()
     tables.forget()
     signals.forget()
   }
@@ -254,9 +276,12 @@ function makeEngine(connection: Connection, clock: Clock) {
     claim,
     exchange,
     renew,
-    sweep: makeSweep(connection, tables, signals, remove),
-    operate: makeOperate(tables, read, signals, remove),
-    configure,
+    opens,
+    sweep: makeSweep(connection, tables, pending, remove),
+    operate: makeOperate(tables, read, pending, signals, remove),
+    configure: makeConfigure(tables, flow, signals),
+    acquire,
+    gates: makeReadGates(places, clock),
     read,
   }
 
@@ -266,32 +291,42 @@ function makeEngine(connection: Connection, clock: Clock) {
     if (settlements.length > 0) signals.settled(settlements)
     const claimed = wanted === undefined ? [] : claim.take(worker, wanted)
     if (claimed.length > 0) signals.claimed(claimed)
-    return { settled, claimed }
+    return { settled, claimed, opens: wanted === undefined ? undefined : opens(wanted) }
+  }
+
+  function opens(wanted: ClaimRequest): number | undefined {
+    const at = claim.opensAt(wanted)
+    return at === undefined ? undefined : Math.max(0, at - clock.now())
+  }
+
+  function acquire({ limiter, permits }: AcquireRequest): AcquireResult {
+    const now = clock.now()
+    const askAgainAt = flow.acquire(limiter, permits, now)
+    return { granted: askAgainAt === undefined, retryIn: askAgainAt === undefined ? 0 : askAgainAt - now }
   }
 
   function renew(request: ExtendRequest): ExtendResult {
     if (request.held.length > 0) signals.reported(request.held)
     return extend(request)
   }
-
-  function configure(queue: string, { paused }: QueueSettings): void {
-    if (paused === undefined) return
-    tables.pause(queue, paused)
-    if (!paused) signals.ready(queue)
-  }
 }
 
 function makeForeignInsert(db: Database, clock: Clock): Insert {
   const tables = new Tables(db, clock)
-  const insert = makeInsert(tables, { ready() {}, due() {} })
+  const { flow, places } = makeFlow(tables, deaf)
+  const insert = makeInsert(tables, flow, deaf)
   return (jobs) => {
     try {
       const results = insert(jobs)
-      tables.tally.write()
+      places.write()
+      tables.write()
       return results
     } finally {
       // The caller may roll back, so nothing learned here is kept.
+      places.forget()
       tables.forget()
     }
   }
 }
+
+const deaf = { ready() {}, due() {}, breaker() {}, quarantine() {} }

@@ -1,5 +1,6 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import type { Flow } from './flow.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateNumber, type Tables } from './tables.js'
 
@@ -12,10 +13,11 @@ export interface Told {
 }
 
 /** Adds jobs inside the current transaction. A job whose id exists is left as it stands. */
-export function makeInsert(tables: Tables, signals: Told): Insert {
+export function makeInsert(tables: Tables, flow: Flow, signals: Told): Insert {
   const { db, tally, clock } = tables
   const plain = db.prepare(sql.plain)
   const full = db.prepare(sql.full)
+  const exists = db.prepare<[string], number>(sql.exists).pluck()
   const ready = db.prepare(sql.ready)
   const standing = db.prepare<[string], { state: number; leased: number }>(sql.standing)
 
@@ -27,23 +29,8 @@ export function makeInsert(tables: Tables, signals: Told): Insert {
       const kind = tables.kindOf(job)
       const dueAt = job.runAt ?? now + job.delay
       const state: JobState = dueAt > now ? 'scheduled' : 'pending'
-      const done =
-        state === 'pending' &&
-        job.overrides === undefined &&
-        job.tags === undefined &&
-        job.metadata === undefined
-          ? plain.run(job.id, kind.id, now, job.input)
-          : full.run(
-              job.id,
-              kind.id,
-              stateNumber[state],
-              now,
-              job.input,
-              state === 'scheduled' ? dueAt : null,
-              job.overrides ?? null,
-              job.tags === undefined ? null : JSON.stringify(job.tags),
-              job.metadata ?? null,
-            )
+      const hasTurn = state === 'pending' && takesTurns(job)
+      const done = hasTurn ? insertInLine(job, kind, now) : insertRow(job, kind, state, dueAt, now, null)
       if (done.changes === 0) {
         results.push({ status: 'duplicate', state: standingState(job.id) })
         continue
@@ -51,7 +38,7 @@ export function makeInsert(tables: Tables, signals: Told): Insert {
       tally.add(kind.id, state, 1)
       tally.total(kind.id, 'enqueued', 1)
       if (state === 'pending') {
-        run.add(kind, done.lastInsertRowid as number)
+        if (!hasTurn) run.add(kind, done.lastInsertRowid as number)
         signals.ready(kind.queue)
         results.push(insertedPending)
       } else {
@@ -61,6 +48,50 @@ export function makeInsert(tables: Tables, signals: Told): Insert {
     }
     run.end()
     return results
+  }
+
+  function insertRow(
+    job: NewJob,
+    kind: Kind,
+    state: JobState,
+    dueAt: number,
+    now: number,
+    turn: number | null,
+  ) {
+    const { overrides, tags, metadata, flow: own } = job
+    const isPlain =
+      overrides === undefined && tags === undefined && metadata === undefined && own === undefined
+    if (isPlain && state === 'pending' && turn === null) return plain.run(job.id, kind.id, now, job.input)
+    return full.run(
+      job.id,
+      kind.id,
+      stateNumber[state],
+      now,
+      job.input,
+      state === 'scheduled' ? dueAt : null,
+      overrides ?? null,
+      tags === undefined ? null : JSON.stringify(tags),
+      metadata ?? null,
+      own?.group ?? null,
+      own?.key ?? null,
+      own?.gated ? 1 : null,
+      turn,
+    )
+  }
+
+  /** More than its queue can hold it up. */
+  function takesTurns({ name, queue, flow: own }: NewJob): boolean {
+    return own !== undefined || (tables.queueRow(queue)?.flow === 1 && flow.jobGate(name) !== undefined)
+  }
+
+  /** Flow control decides where it stands, and its row is written with that. */
+  function insertInLine(job: NewJob, kind: Kind, now: number): { changes: number; lastInsertRowid: number } {
+    if (exists.get(job.id) !== undefined) return { changes: 0, lastInsertRowid: 0 }
+    const create = (turn: number | null) =>
+      insertRow(job, kind, 'pending', now, now, turn).lastInsertRowid as number
+    const waiting = { job, rank: 0, seq: 0, create }
+    flow.enter(waiting, false, now)
+    return { changes: 1, lastInsertRowid: waiting.seq }
   }
 
   function standingState(id: string): JobState {

@@ -1,11 +1,12 @@
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
+import type { Pending } from './pending.js'
 import type { JobRow, Read } from './read.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
-import { settle as settleSql, operate as sql, sweep as sweepSql } from './sql.generated.js'
+import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { type Kind, stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables } from './tables.js'
 
 export type Operate = (selector: Selector, command: Command) => OperateReport
 
@@ -14,14 +15,18 @@ const promotable = statesFor('promote')
 const retryable = statesFor('retry')
 
 /** Carries out an operator's command inside the current transaction. */
-export function makeOperate(tables: Tables, read: Read, signals: Signals, remove: RemoveRun): Operate {
+export function makeOperate(
+  tables: Tables,
+  read: Read,
+  pending: Pending,
+  signals: Signals,
+  remove: RemoveRun,
+): Operate {
   const { db, tally, clock } = tables
-  const unready = db.prepare(sql.unready)
   const cancelOne = db.prepare(sql.cancel)
   const ask = db.prepare(sql.ask)
   const retryOne = db.prepare(sql.retry)
   const promoteOne = db.prepare(sweepSql.promote)
-  const ready = db.prepare(settleSql.ready)
   const forgetDeath = makeForgetDeath(tables)
 
   return (selector, command) => {
@@ -106,7 +111,7 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
       row.seq,
     )
     tally.add(kind.id, to, 1)
-    if (to === 'pending') enterLane(kind, row.seq)
+    if (to === 'pending') pending.enter(kind, row.seq, false)
     else signals.due(delay)
     return 'affected'
   }
@@ -115,7 +120,7 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
     if (!promotable.has(state)) return 'refused'
     promoteOne.run(clock.now(), row.seq)
     tally.move(row.kind, state, 'pending', 1)
-    enterLane(tables.kind(row.kind), row.seq)
+    pending.enter(tables.kind(row.kind), row.seq, state === 'retrying')
     return 'affected'
   }
 
@@ -129,13 +134,8 @@ export function makeOperate(tables: Tables, read: Read, signals: Signals, remove
   /** Leaves the state that the job is in, with all that goes with it. */
   function takeOut(row: JobRow, state: JobState): void {
     const kind = tables.kind(row.kind)
-    if (state === 'pending') unready.run(kind.queueId, kind.lane, row.seq)
+    if (state === 'pending') pending.leave(kind, row.seq)
     if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
     tally.add(kind.id, state, -1)
-  }
-
-  function enterLane(kind: Kind, seq: number): void {
-    ready.run(kind.queueId, kind.lane, seq)
-    signals.ready(kind.queue)
   }
 }

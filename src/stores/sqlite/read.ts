@@ -1,5 +1,8 @@
 import { bounds } from '../../core/bounds.js'
+import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
+import { ownerOf } from '../../core/flow.js'
+import { gateRecord } from '../../core/gate.js'
 import {
   type Failure,
   type JobRecord,
@@ -9,7 +12,18 @@ import {
   type LogLine,
 } from '../../core/job.js'
 import { totalNames } from '../../core/lifecycle.js'
-import type { Cause, Counts, JobFilter, JobPage, JobQuery, KindCounts } from '../../core/store.js'
+import type {
+  Cause,
+  Counts,
+  GatePage,
+  GateQuery,
+  JobFilter,
+  JobPage,
+  JobQuery,
+  KindCounts,
+} from '../../core/store.js'
+import type { Places } from './flow.js'
+import { refOf } from './gates.js'
 import { stateName } from './insert.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
@@ -36,6 +50,8 @@ export interface JobRow {
   readonly cause: string | null
   readonly cancel_reason: string | null
   readonly progress: string | null
+  readonly grp: string | null
+  readonly key: string | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }
@@ -52,6 +68,8 @@ export type Read = ReturnType<typeof makeRead>
 /** A list looks at this many rows per call at most; a filter that matches few gets a cursor to go on with. */
 const scanBudget = 5_000
 const chunk = 500
+/** Queues have smaller numbers. */
+const firstInTurn = 2 ** 39
 
 /** Reads see the last commit; none of them counts rows. */
 export function makeRead(tables: Tables) {
@@ -65,6 +83,7 @@ export function makeRead(tables: Tables) {
   const paused = db.prepare<[], string>(sql.paused).pluck()
   const scans = {
     pending: db.prepare<number[], ListedRow>(sql.pending),
+    inTurn: db.prepare<number[], ListedRow>(sql.inTurn),
     running: db.prepare<number[], ListedRow>(sql.running),
     waiting: db.prepare<number[], ListedRow>(sql.waiting),
     blocked: db.prepare<number[], ListedRow>(sql.blocked),
@@ -112,18 +131,18 @@ export function makeRead(tables: Tables) {
       for (const row of step) {
         place = [row.k1, row.k2, row.k3]
         if (matches(row, filter)) found.push(row)
-        if (found.length === limit) return { rows: found, cursor: place.join('.') }
+        if (found.length === limit) return { rows: found, cursor: place.join(':') }
       }
       if (step.length < size) return { rows: found, cursor: undefined }
       looked += step.length
     }
-    return { rows: found, cursor: place.join('.') }
+    return { rows: found, cursor: place.join(':') }
   }
 
   function scan(filter: JobFilter, [k1, k2, k3]: Place, size: number): ListedRow[] {
     switch (filter.state) {
       case 'pending':
-        return scans.pending.all(k1, k2, k3, size)
+        return scanPending(k1, k2, k3, size)
       case 'running':
         return scans.running.all(k1, k2, size)
       case 'scheduled':
@@ -135,6 +154,15 @@ export function makeRead(tables: Tables) {
         if (filter.cause !== undefined) return scans.causeMembers.all(filter.cause, k1, k2, size)
         return scans.finished.all(stateNumber[filter.state], k1, k2, size)
     }
+  }
+
+  /** Those in plain lines first, by queue and lane; then those with limits or groups. */
+  function scanPending(k1: number, k2: number, k3: number, size: number): ListedRow[] {
+    const plain = k1 < firstInTurn ? scans.pending.all(k1, k2, k3, size) : []
+    if (plain.length === size) return plain
+    const rest = size - plain.length
+    const inTurn = k1 < firstInTurn ? scans.inTurn.all(0, 0, 0, rest) : scans.inTurn.all(k1, k2, k3, rest)
+    return [...plain, ...inTurn]
   }
 
   function matches(row: JobRow, filter: JobFilter): boolean {
@@ -208,6 +236,31 @@ export function makeRead(tables: Tables) {
       overrides: row.overrides ?? undefined,
       tags: parse<string[]>(row.tags),
       metadata: row.metadata ?? undefined,
+      group: row.grp ?? undefined,
+      key: row.key ?? undefined,
+    }
+  }
+}
+
+/** Gates as readers see them, by owner and name. */
+export function makeReadGates(places: Places, clock: Clock): (query: GateQuery) => GatePage {
+  return ({ of, owner = '', names, limit, cursor }) => {
+    const now = clock.now()
+    if (names !== undefined) {
+      const refs = names.map((name) => refOf({ scope: of, owner, name }))
+      const found = refs.map((ref) => places.findGate(ref)).filter((gate) => gate !== undefined)
+      return { gates: found.map((gate) => gateRecord(gate, now)), cursor: undefined }
+    }
+    const [fromOwner, fromName] =
+      cursor === undefined ? [owner, ''] : (JSON.parse(cursor) as [string, string])
+    const found = places
+      .listGates(of, fromOwner, fromName, limit)
+      .filter(({ ref }) => owner === '' || ownerOf(ref) === owner)
+    const last = found.at(-1)
+    const more = found.length === limit && last !== undefined
+    return {
+      gates: found.map((gate) => gateRecord(gate, now)),
+      cursor: more ? JSON.stringify([ownerOf(last.ref), last.ref.name]) : undefined,
     }
   }
 }
@@ -229,8 +282,8 @@ function readCursor(state: JobState, cursor: string | undefined): Place {
   if (cursor === undefined) {
     return state === 'completed' || state === 'dead' || state === 'cancelled' ? [end, end, end] : [-1, -1, -1]
   }
-  const place = cursor.split('.').map(Number)
-  if (place.length !== 3 || !place.every(Number.isSafeInteger)) {
+  const place = cursor.split(':').map(Number)
+  if (place.length !== 3 || !place.every(Number.isFinite)) {
     throw new MillraceError(
       'INVALID_OPTION',
       `cursor is ${JSON.stringify(cursor)}; expected one that a list returned`,

@@ -1,12 +1,15 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
+import type { FlowSubject } from '../../core/flow-control.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
 import type { WriteReport } from './extend.js'
+import type { Flow, Places, SubjectRow } from './flow.js'
 import type { Insert } from './insert.js'
-import { settle as sql } from './sql.generated.js'
+import type { Pending } from './pending.js'
+import { flow as flowSql, settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
@@ -15,6 +18,9 @@ export type Settle = (worker: string, settlements: readonly Settlement[]) => Set
 
 interface SettleParts {
   readonly insert: Insert
+  readonly pending: Pending
+  readonly flow: Flow
+  readonly places: Places
   readonly remove: RemoveRun
   readonly writeReport: WriteReport
   readonly signals: Signals
@@ -24,7 +30,8 @@ interface SettleParts {
  * Applies outcomes inside the current transaction. Jobs that simply completed, side by side in line and
  * under the same claim, are settled as one run: a few statements however many they are.
  */
-export function makeSettle(tables: Tables, { insert, remove, writeReport, signals }: SettleParts): Settle {
+export function makeSettle(tables: Tables, parts: SettleParts): Settle {
+  const { insert, pending, flow, places, remove, writeReport, signals } = parts
   const { db, tally, clock } = tables
   const held = db.prepare<[number, number, number, string], { n: number; at: number }>(sql.held)
   const releaseRun = db.prepare(sql.releaseRun)
@@ -33,7 +40,7 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
   const complete = db.prepare(sql.complete)
   const asked = db.prepare<[number], string | null>(sql.asked).pluck()
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
-  const ready = db.prepare(sql.ready)
+  const subjects = db.prepare<[number, number], SubjectRow>(flowSql.subjects)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
 
@@ -42,6 +49,8 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
     const results = new Array<SettleResult>(settlements.length).fill('lost')
     const num = tables.workerNumber(worker)
     if (num === undefined) return results
+    // Definitions whose jobs went down with the worker: each counts once, however many of its jobs did.
+    const crashed = new Set<string>()
     let i = 0
     while (i < settlements.length) {
       const leases = completedRun(settlements, i)
@@ -52,6 +61,7 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
         i++
       }
     }
+    for (const name of crashed) flow.crashed(name, now)
     return results
 
     function settleRun(leases: readonly Lease[], start: number): boolean {
@@ -60,6 +70,7 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
       const { n, at } = held.get(num as number, first.seq, last.seq, first.claim) as { n: number; at: number }
       if (n !== leases.length) return false
       releaseRun.run(num, first.seq, last.seq)
+      runEnded(leases, (settlements[start] as Settlement).outcome, at)
       const { retain } = (settlements[start] as Settlement).outcome
       if (retain === 0) remove(first.seq, last.seq)
       else completeAll(leases, start, at, retain)
@@ -68,6 +79,33 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
         results[start + k] = 'applied'
       }
       return true
+    }
+
+    /** Tells flow control, once for all jobs that are alike to it. */
+    function runEnded(leases: readonly Lease[], outcome: Outcome, at: number): void {
+      if (!leases.some((lease) => hasFlow(tables.kind(lease.kind).queue))) return
+      const own = new Map(
+        subjects.all(leases[0]?.seq as number, leases.at(-1)?.seq as number).map((row) => [row.seq, row]),
+      )
+      const alike = new Map<string, { subject: FlowSubject; count: number }>()
+      for (const { seq, kind } of leases) {
+        const row = own.get(seq)
+        const key = row === undefined ? String(kind) : `${kind}\n${row.grp ?? ''}\n${row.key ?? ''}`
+        const same = alike.get(key)
+        if (same !== undefined) same.count++
+        else {
+          const subject = places.subjectOf(
+            tables.kind(kind),
+            row?.grp ?? null,
+            row?.key ?? null,
+            row?.gated ?? null,
+          )
+          alike.set(key, { subject, count: 1 })
+        }
+      }
+      for (const { subject, count } of alike.values()) {
+        if (hasFlow(subject.queue)) flow.ended(subject, outcome, at, count, now)
+      }
     }
 
     function completeAll(leases: readonly Lease[], start: number, at: number, retain: number): void {
@@ -92,6 +130,9 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
         ? settlement.outcome
         : heedCancel(settlement.outcome, asked.get(lease.seq) ?? undefined)
       results[index] = settleResult(settlement.outcome, outcome)
+      const { name, queue } = tables.kind(lease.kind)
+      if (outcome.hold > 0 || hasFlow(queue)) flow.ended(places.job(lease.seq).job, outcome, at, 1, now)
+      if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
       if (leavesNothing(outcome)) remove(lease.seq, lease.seq)
       else {
@@ -126,12 +167,15 @@ export function makeSettle(tables: Tables, { insert, remove, writeReport, signal
         if (outcome.to === 'dead') recordDeath(outcome.failure, kind.name, row.id, now)
       }
       if (outcome.to === 'pending') {
-        ready.run(kind.queueId, kind.lane, lease.seq)
-        signals.ready(kind.queue)
+        pending.enter(kind, lease.seq, true)
       } else if (due) {
         signals.due(outcome.delay)
       }
     }
+  }
+
+  function hasFlow(queue: string): boolean {
+    return tables.queueRow(queue)?.flow === 1
   }
 
   /** Consecutive completions from `start` on that share claim and retention and stand side by side in line. */

@@ -11,7 +11,7 @@ ORDER BY r.seq LIMIT ?
 SELECT seq FROM millrace_ready WHERE queue = ? AND lane = ? LIMIT 1
 `,
   again: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, l.at
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, l.at
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.token = ?
 `,
@@ -19,6 +19,9 @@ WHERE l.worker = ? AND l.token = ?
 INSERT INTO millrace_lease (worker, seq, token, at)
 SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
+`,
+  leaseOne: `
+INSERT INTO millrace_lease (worker, seq, token, at) VALUES (?, ?, ?, ?)
 `,
   leave: `
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?
@@ -30,6 +33,12 @@ UPDATE millrace_worker SET expires_at = ? WHERE num = ? AND id = ?
 INSERT INTO millrace_worker (id, expires_at) VALUES (?, ?)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
 RETURNING num
+`,
+} as const
+
+export const configure = {
+  queues: `
+SELECT name FROM millrace_queue
 `,
 } as const
 
@@ -52,15 +61,106 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 `,
 } as const
 
+export const flow = {
+  gate: `
+SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+`,
+  lastNum: `
+SELECT last_gate FROM millrace_flow
+`,
+  setLastNum: `
+UPDATE millrace_flow SET last_gate = ?
+`,
+  keepGate: `
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, owner, name) DO UPDATE SET
+  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
+  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
+  chosen = excluded.chosen, memory = excluded.memory
+`,
+  forgetGate: `
+DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+`,
+  due: `
+SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
+`,
+  nextDue: `
+SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+`,
+  parkedUnder: `
+SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
+`,
+  gates: `
+SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
+`,
+  lines: `
+SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
+`,
+  addLine: `
+INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
+`,
+  keepLine: `
+UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
+`,
+  hasJobs: `
+SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
+`,
+  heads: `
+SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
+WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
+`,
+  leaveHeads: `
+DELETE FROM millrace_turn WHERE line = ? AND (rank, seq) <= (?, ?)
+`,
+  stand: `
+INSERT INTO millrace_turn (line, rank, seq) VALUES (?, ?, ?)
+`,
+  setTurn: `
+UPDATE millrace_job SET turn = ? WHERE seq = ?
+`,
+  remove: `
+DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
+`,
+  subjects: `
+SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
+`,
+  subject: `
+SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
+`,
+  concernQueue: `
+UPDATE millrace_queue SET flow = 1 WHERE name = ?
+`,
+  concernJob: `
+UPDATE millrace_queue SET flow = 1 WHERE id IN (SELECT queue FROM millrace_kind WHERE name = ?)
+`,
+  runningOfQueue: `
+SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind JOIN millrace_queue q ON q.id = k.queue
+WHERE t.what = 'running' AND q.name = ?
+`,
+  runningOfJob: `
+SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
+`,
+  firstParked: `
+SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+`,
+} as const
+
 export const insert = {
   plain: `
 INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
   full: `
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
+`,
+  exists: `
+SELECT 1 FROM millrace_job WHERE id = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq)
@@ -114,6 +214,11 @@ SELECT at, level, text FROM millrace_log WHERE seq = ? ORDER BY n
 SELECT j.*, NULL AS lease_at, NULL AS lease_worker, r.queue AS k1, r.lane AS k2, r.seq AS k3
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE (r.queue, r.lane, r.seq) > (?, ?, ?) ORDER BY r.queue, r.lane, r.seq LIMIT ?
+`,
+  inTurn: `
+SELECT j.*, NULL AS lease_at, NULL AS lease_worker, t.line + 1099511627776 AS k1, t.rank AS k2, t.seq AS k3
+FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
+WHERE (t.line, t.rank, t.seq) > (? - 1099511627776, ?, ?) ORDER BY t.line, t.rank, t.seq LIMIT ?
 `,
   running: `
 SELECT j.*, l.at AS lease_at, w.id AS lease_worker, l.worker AS k1, l.seq AS k2, 0 AS k3
@@ -243,7 +348,7 @@ DELETE FROM millrace_worker WHERE num = ? AND NOT EXISTS (SELECT 1 FROM millrace
 
 export const tables = {
   queue: `
-SELECT id, paused FROM millrace_queue WHERE name = ?
+SELECT id, paused, flow FROM millrace_queue WHERE name = ?
 `,
   queueName: `
 SELECT name FROM millrace_queue WHERE id = ?
@@ -268,6 +373,10 @@ SELECT num, expires_at FROM millrace_worker WHERE id = ?
   count: `
 INSERT INTO millrace_tally (kind, what, n) VALUES (?, ?, ?)
 ON CONFLICT (kind, what) DO UPDATE SET n = n + excluded.n
+`,
+  concern: `
+UPDATE millrace_queue SET flow = 1 WHERE id = (SELECT queue FROM millrace_kind WHERE id = ?)
+AND EXISTS (SELECT 1 FROM millrace_gate WHERE scope = 'job' AND owner = '' AND name = ? AND active = 1)
 `,
 } as const
 
@@ -388,5 +497,58 @@ CREATE TABLE millrace_cause (
 
 CREATE TABLE millrace_schema (version INTEGER NOT NULL) STRICT;
 INSERT INTO millrace_schema VALUES (0);
+` },
+  { version: 2, name: 'flow', sql: `
+-- Flow control. A queue whose jobs nothing but its pause can hold up has flow = 0 and none of the rest.
+ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE millrace_job ADD COLUMN grp TEXT;
+ALTER TABLE millrace_job ADD COLUMN key TEXT;
+ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
+ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn, while it stands there
+
+-- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
+CREATE TABLE millrace_line (
+  id       INTEGER PRIMARY KEY,
+  queue    INTEGER NOT NULL,
+  lane     INTEGER NOT NULL,
+  name     TEXT NOT NULL,
+  served   REAL NOT NULL DEFAULT 0,
+  tag      REAL NOT NULL DEFAULT 0,
+  back_tag REAL NOT NULL DEFAULT 0,
+  UNIQUE (queue, lane, name)
+) STRICT;
+
+-- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it.
+CREATE TABLE millrace_turn (
+  line INTEGER NOT NULL,
+  rank REAL NOT NULL,
+  seq  INTEGER NOT NULL,
+  PRIMARY KEY (line, rank, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_gate (
+  scope    TEXT NOT NULL,             -- queue, job, group, key or limiter
+  owner    TEXT NOT NULL,             -- the queue of a group, the definition of a key
+  name     TEXT NOT NULL,
+  num      INTEGER NOT NULL,
+  pending  INTEGER NOT NULL,
+  parked   INTEGER NOT NULL,
+  running  INTEGER NOT NULL,
+  tag      REAL NOT NULL,
+  back_tag REAL NOT NULL,
+  active   INTEGER NOT NULL,
+  due_at   INTEGER,                   -- when its parked jobs are worth a look
+  declared TEXT,
+  chosen   TEXT,
+  memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
+  PRIMARY KEY (scope, owner, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
+INSERT INTO millrace_flow VALUES (0);
+
+CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 ` },
 ]

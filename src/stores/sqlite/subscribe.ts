@@ -1,3 +1,4 @@
+import type { BreakerPhase } from '../../core/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
 import { attempt } from '../../system/attempt.js'
@@ -71,6 +72,14 @@ export class Signals {
 
   changed(): void {
     this.#connection.afterCommit(() => this.#tell({ type: 'changed' }))
+  }
+
+  breaker(job: string, phase: BreakerPhase): void {
+    this.#connection.afterCommit(() => this.#tell({ type: 'breaker', job, phase }))
+  }
+
+  quarantine(job: string, on: boolean): void {
+    this.#connection.afterCommit(() => this.#tell({ type: 'quarantine', job, on }))
   }
 
   /** Forgets what a rolled-back transaction wanted to tell. */

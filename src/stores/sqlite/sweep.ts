@@ -2,9 +2,9 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { stateName } from './insert.js'
+import type { Pending } from './pending.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
-import { settle as settleSql, sweep as sql } from './sql.generated.js'
-import type { Signals } from './subscribe.js'
+import { sweep as sql } from './sql.generated.js'
 import { stateNumber, type Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
@@ -34,13 +34,12 @@ interface OrphanRow {
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  signals: Signals,
+  pending: Pending,
   remove: RemoveRun,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
   const promoteOne = db.prepare(sql.promote)
-  const ready = db.prepare(settleSql.ready)
   const nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
   const expired = db.prepare<[number, number, number], ExpiredRow>(sql.expired)
   const kept = db.prepare<[string], number>(sql.kept).pluck()
@@ -85,9 +84,8 @@ export function makeSweep(
     for (const row of rows) {
       const kind = tables.kind(row.kind)
       promoteOne.run(now, row.seq)
-      ready.run(kind.queueId, kind.lane, row.seq)
       tally.move(kind.id, stateName(row.state), 'pending', 1)
-      signals.ready(kind.queue)
+      pending.enter(kind, row.seq, stateName(row.state) === 'retrying')
     }
     return rows.length
   }

@@ -15,6 +15,13 @@ export interface Kind {
   readonly maxCrashes: number
 }
 
+export interface QueueRow {
+  readonly id: number
+  readonly paused: number
+  /** Something besides its pause may hold up its jobs. */
+  readonly flow: number
+}
+
 /** Stands in for a kind that a damaged file has lost, so that one row does not stop the others. */
 const damaged = { queueId: 0, queue: 'damaged', lane: 0, name: 'damaged', maxAttempts: 1, maxCrashes: 1 }
 
@@ -37,23 +44,27 @@ export class Tables {
   #kindsByKey = new Map<string, Kind>()
   #last: Kind | undefined
   #workers = new Map<string, number>()
+  /** Read in the current transaction. */
+  readonly #queues = new Map<string, QueueRow>()
   readonly #queue
   readonly #addQueue
   readonly #pause
   readonly #kind
   readonly #addKind
   readonly #worker
+  readonly #concern
 
   constructor(db: Database, clock: Clock) {
     this.db = db
     this.clock = clock
     this.tally = new Tally(db)
-    this.#queue = db.prepare<[string], { id: number; paused: number }>(sql.queue)
+    this.#queue = db.prepare<[string], QueueRow>(sql.queue)
     this.#addQueue = db.prepare<[string], number>(sql.addQueue).pluck()
     this.#pause = db.prepare(sql.pause)
     this.#kind = db.prepare<[number], Kind>(sql.kind)
     this.#addKind = db.prepare<[number, number, string, number, number], number>(sql.addKind).pluck()
     this.#worker = db.prepare<[string], { num: number; expires_at: number }>(sql.worker)
+    this.#concern = db.prepare(sql.concern)
   }
 
   forget(): void {
@@ -61,7 +72,14 @@ export class Tables {
     this.#kindsByKey.clear()
     this.#workers.clear()
     this.#last = undefined
+    this.#queues.clear()
     this.tally.forget()
+  }
+
+  /** The last thing a transaction does. */
+  write(): void {
+    this.tally.write()
+    this.#queues.clear()
   }
 
   kindOf(job: KindFields): Kind {
@@ -81,6 +99,8 @@ export class Tables {
     if (kind === undefined) {
       const queueId = this.#addQueue.get(job.queue) as number
       const id = this.#addKind.get(queueId, job.lane, job.name, job.maxAttempts, job.maxCrashes) as number
+      this.#concern.run(id, job.name)
+      this.#queues.clear()
       kind = this.kind(id)
       this.#kindsByKey.set(key, kind)
     }
@@ -97,19 +117,28 @@ export class Tables {
     return kind
   }
 
-  /** The number of a queue that may hand out jobs; undefined when it is paused or has never had one. */
-  openQueue(name: string): number | undefined {
+  /** Undefined for a queue that never had a job nor settings. */
+  queueRow(name: string): QueueRow | undefined {
+    const known = this.#queues.get(name)
+    if (known !== undefined) return known
     const row = this.#queue.get(name)
-    return row === undefined || row.paused === 1 ? undefined : row.id
+    if (row !== undefined && this.db.inTransaction) this.#queues.set(name, row)
+    return row
   }
 
-  queueId(name: string): number | undefined {
-    return this.#queue.get(name)?.id
+  addQueue(name: string): void {
+    this.#addQueue.get(name)
+  }
+
+  /** Rows of queues have changed. */
+  forgetQueues(): void {
+    this.#queues.clear()
   }
 
   pause(queue: string, paused: boolean): void {
-    this.#addQueue.get(queue)
+    this.addQueue(queue)
     this.#pause.run(paused ? 1 : 0, queue)
+    this.forgetQueues()
   }
 
   /**
@@ -158,6 +187,13 @@ class Tally {
   move(kind: number, from: JobState, to: JobState, n: number): void {
     this.add(kind, from, -n)
     this.add(kind, to, n)
+  }
+
+  /** What this transaction has changed so far, over the kinds that match. */
+  change(state: JobState, matches: (kind: number) => boolean): number {
+    let change = 0
+    for (const [kind, row] of this.#deltas) if (matches(kind)) change += row[stateNumber[state]] as number
+    return change
   }
 
   #bump(kind: number, column: number, n: number): void {

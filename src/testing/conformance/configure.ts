@@ -19,7 +19,7 @@ export function configure(test: Test): void {
   test('a paused queue hands out nothing, the others go on', async ({ store }) => {
     await insertMany(store, 3)
     const other = await insertOne(store, { queue: 'other' })
-    await store.configure('main', { paused: true })
+    await store.configure({ queue: 'main', paused: true })
     assert.deepEqual((await store.counts()).paused, ['main'])
     assert.deepEqual(await claim(store, 5), [])
     assert.deepEqual(idsOf(await claim(store, 5, { queues: ['main', 'other'] })), [other])
@@ -28,7 +28,7 @@ export function configure(test: Test): void {
   test('room that a paused queue cannot use goes to the others', async ({ store }) => {
     await insertMany(store, 5)
     await insertMany(store, 5, { queue: 'other' })
-    await store.configure('main', { paused: true })
+    await store.configure({ queue: 'main', paused: true })
     assert.equal((await claim(store, 4, { queues: ['main', 'other'] })).length, 4)
   })
 
@@ -37,10 +37,10 @@ export function configure(test: Test): void {
     await insertOne(store, { delay: 5 })
     const before = await store.get(ids)
     const counted = await statesOfAll(store)
-    await store.configure('main', { paused: true })
+    await store.configure({ queue: 'main', paused: true })
     assert.deepEqual(await store.get(ids), before)
     assert.deepEqual(await statesOfAll(store), counted)
-    await store.configure('main', { paused: false })
+    await store.configure({ queue: 'main', paused: false })
     assert.deepEqual(await store.get(ids), before)
     assert.deepEqual(await statesOfAll(store), counted)
     assert.deepEqual((await store.counts()).paused, [])
@@ -50,20 +50,18 @@ export function configure(test: Test): void {
   })
 
   test('pausing or resuming twice is as once; no setting changes nothing', async ({ store }) => {
-    for (const paused of [true, true]) await store.configure('main', { paused })
-    await store.configure('main', {})
+    for (const paused of [true, true]) await store.configure({ queue: 'main', paused })
     assert.deepEqual((await store.counts()).paused, ['main'])
-    for (const paused of [false, false]) await store.configure('main', { paused })
-    await store.configure('main', {})
+    for (const paused of [false, false]) await store.configure({ queue: 'main', paused })
     assert.deepEqual((await store.counts()).paused, [])
   })
 
   test('a queue can be paused before its first job', async ({ store }) => {
-    await store.configure('future', { paused: true })
+    await store.configure({ queue: 'future', paused: true })
     assert.deepEqual((await store.counts()).paused, ['future'])
     const id = await insertOne(store, { queue: 'future' })
     assert.deepEqual(await claim(store, 1, { queues: ['future'] }), [])
-    await store.configure('future', { paused: false })
+    await store.configure({ queue: 'future', paused: false })
     assert.deepEqual(idsOf(await claim(store, 1, { queues: ['future'] })), [id])
   })
 
@@ -72,7 +70,7 @@ export function configure(test: Test): void {
       await running(store, { queue: 'main' }),
       await running(store, { queue: 'main' }, 'lost'),
     ]
-    await store.configure('main', { paused: true })
+    await store.configure({ queue: 'main', paused: true })
     assert.deepEqual((await store.extend({ worker: 'worker', lease, held: [] })).lost, [])
     assert.equal(await settle(store, done, complete()), 'applied')
     await advance(lease)

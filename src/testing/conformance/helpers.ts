@@ -55,6 +55,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
+    flow: undefined,
     ...fields,
   }
 }
@@ -110,6 +111,7 @@ export function claimRequest(count = 1, queues: readonly string[] = ['main'], le
     lease: leaseMs,
     room: { shared: count, own: lanes.map(() => 0) },
     picks: lanes.flatMap((lane) => queues.map((queue) => ({ queue, lane, take: count }))),
+    turn: 0,
   }
 }
 

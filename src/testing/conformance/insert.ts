@@ -48,6 +48,8 @@ export function insert(test: Test): void {
       progress: undefined,
       tags: undefined,
       metadata: undefined,
+      group: undefined,
+      key: undefined,
     })
     assert.deepEqual(await store.trail(id), { attempts: [], logs: [] })
   })

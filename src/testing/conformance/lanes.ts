@@ -154,7 +154,7 @@ function claimPlanned(store: Store, policy: LanePolicy, count: number, queues = 
 }
 
 async function claimRoom(store: Store, room: Room, picks: readonly Pick[]): Promise<readonly ClaimedJob[]> {
-  const claim = { token: fresh('token'), lease, room, picks }
+  const claim = { token: fresh('token'), lease, room, picks, turn: 0 }
   return (await store.exchange({ worker: 'worker', settlements: [], claim })).claimed
 }
 

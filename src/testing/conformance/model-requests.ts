@@ -69,6 +69,7 @@ export class Requests {
       lease: step.lease,
       room: { shared: step.shared, own: step.own },
       picks,
+      turn: 0,
     }
   }
 

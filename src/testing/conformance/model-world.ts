@@ -26,6 +26,8 @@ export interface WorldJob {
   overrides: string | undefined
   readonly tags: readonly string[] | undefined
   readonly metadata: string | undefined
+  readonly group: string | undefined
+  readonly key: string | undefined
   readonly createdAt: number
   /** Order of insertion. */
   readonly place: number
@@ -78,6 +80,8 @@ export class World {
       const { id, name, queue, lane, input, maxAttempts, maxCrashes, overrides, tags, metadata } = job
       this.jobs.set(id, {
         ...{ id, name, queue, lane, input, maxAttempts, maxCrashes, overrides, tags, metadata },
+        group: job.flow?.group,
+        key: job.flow?.key,
         createdAt: this.now,
         place: this.#places++,
         plain: !later,

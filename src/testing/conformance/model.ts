@@ -437,7 +437,7 @@ class Run {
   }
 
   async #configure(queue: string, paused: boolean): Promise<void> {
-    await this.#store.configure(queue, { paused })
+    await this.#store.configure({ queue, paused })
     if (paused) this.#world.paused.add(queue)
     else this.#world.paused.delete(queue)
   }

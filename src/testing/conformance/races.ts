@@ -234,9 +234,9 @@ export function handlesTests(test: Test): void {
     const other = (await second?.()) as Store
     await insertMany(store, 2)
     assert.equal((await claim(other, 1)).length, 1)
-    await store.configure('main', { paused: true })
+    await store.configure({ queue: 'main', paused: true })
     assert.deepEqual(await claim(other, 1), [])
-    await other.configure('main', { paused: false })
+    await other.configure({ queue: 'main', paused: false })
     assert.equal((await claim(store, 1)).length, 1)
   })
 
@@ -289,7 +289,11 @@ export function handlesTests(test: Test): void {
     const lanes = [0, 1, 2, 3]
     const room = { shared: 2, own: lanes.map(() => 0) }
     const picks = lanes.map((lane) => ({ queue: 'main', lane, take: 2 }))
-    const request = { worker: 'w', settlements: [], claim: { token: 'repeated', lease, room, picks } }
+    const request = {
+      worker: 'w',
+      settlements: [],
+      claim: { token: 'repeated', lease, room, picks, turn: 0 },
+    }
     const { claimed } = await store.exchange(request)
     assert.deepEqual((await other.exchange(request)).claimed, claimed)
     assert.equal((await statesOf(store)).running, 2)

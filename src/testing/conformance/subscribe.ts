@@ -56,10 +56,10 @@ export function subscribe(test: Test): void {
   })
 
   test('ready: when a queue is resumed', async ({ store }) => {
-    await store.configure('a', { paused: true })
+    await store.configure({ queue: 'a', paused: true })
     await insertOne(store, { queue: 'a' })
     const signal = nextSignal(store, readyIn('a'))
-    await store.configure('a', { paused: false })
+    await store.configure({ queue: 'a', paused: false })
     await signal
   })
 

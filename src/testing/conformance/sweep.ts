@@ -97,7 +97,7 @@ export function sweepDue(test: Test): void {
     const job = await running(store)
     await settle(store, job, wait())
     const paused = await insertOne(store, { queue: 'paused', delay: 5 })
-    await store.configure('paused', { paused: true })
+    await store.configure({ queue: 'paused', paused: true })
     await advance(10)
     assert.equal((await sweep(store)).promoted, 1)
     assert.equal(await stateOf(store, job.id), 'blocked')

@@ -3,9 +3,12 @@ INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?
 ON CONFLICT (id) DO NOTHING
 
 -- :full
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
+
+-- :exists
+SELECT 1 FROM millrace_job WHERE id = ?
 
 -- :ready  jobs of one run of positions, all of the same queue and lane
 INSERT INTO millrace_ready (queue, lane, seq)

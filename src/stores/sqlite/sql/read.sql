@@ -19,6 +19,11 @@ SELECT j.*, NULL AS lease_at, NULL AS lease_worker, r.queue AS k1, r.lane AS k2,
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE (r.queue, r.lane, r.seq) > (?, ?, ?) ORDER BY r.queue, r.lane, r.seq LIMIT ?
 
+-- :inTurn  pending jobs with limits or groups, by the place they wait in, numbered behind all queues
+SELECT j.*, NULL AS lease_at, NULL AS lease_worker, t.line + 1099511627776 AS k1, t.rank AS k2, t.seq AS k3
+FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
+WHERE (t.line, t.rank, t.seq) > (? - 1099511627776, ?, ?) ORDER BY t.line, t.rank, t.seq LIMIT ?
+
 -- :running
 SELECT j.*, l.at AS lease_at, w.id AS lease_worker, l.worker AS k1, l.seq AS k2, 0 AS k3
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq JOIN millrace_worker w ON w.num = l.worker

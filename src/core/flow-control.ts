@@ -1,0 +1,346 @@
+/**
+ * Flow control: which of the waiting jobs may start. Jobs that nothing but their queue can hold up wait in the
+ * plain line of their lane, and none of this concerns them. A definition with limits has a line of its own in
+ * each lane, and jobs with groups have one, so that nobody waits behind a line that is closed. Inside a line
+ * jobs stand in the order of their turns (turns.ts). A job whose group or key is closed is parked behind that
+ * gate, and stands in line again when the gate has room.
+ *
+ * The rules are here, once; an engine gives them places to keep gates, lines and jobs.
+ */
+import { closedByHand, type Ends, openedByHand } from './breaker.js'
+import type { FlowChange, GateRef, JobFlow } from './flow.js'
+import type { Gate } from './gate.js'
+import type { Outcome } from './lifecycle.js'
+import { afterCrash, afterQuietRuns } from './quarantine.js'
+import { nextTag, type TurnOwner } from './turns.js'
+
+/** What flow control needs to know of a job. */
+export interface FlowSubject {
+  readonly name: string
+  readonly queue: string
+  readonly lane: number
+  readonly flow: JobFlow | undefined
+}
+
+export interface Waiting {
+  readonly job: FlowSubject
+  /** Its turn. */
+  rank: number
+}
+
+export interface Line extends TurnOwner {
+  readonly queue: string
+  readonly lane: number
+  /** The definition whose limits it waits for; empty for jobs that only have groups. */
+  readonly name: string
+  /** The tag that was handed out last. */
+  served: number
+}
+
+/** What an engine keeps, all of it inside the step that is being carried out. */
+export interface FlowPlaces<J extends Waiting, L extends Line> {
+  findGate(ref: GateRef): Gate | undefined
+  /** Makes it on first use. */
+  gate(ref: GateRef): Gate
+  /** Its state changed. */
+  keepGate(gate: Gate): void
+  forgetGate(gate: Gate): void
+  /** Gates whose `dueAt` has come, the earliest first. */
+  dueGates(now: number, limit: number): Gate[]
+  line(queue: string, lane: number, name: string): L
+  keepLine(line: L): void
+  /** Takes the first jobs out of a line. */
+  takeHeads(line: L, count: number): J[]
+  stand(job: J, line: L): void
+  park(job: J, gate: Gate): void
+  /** Takes the job that has waited longest out from behind the gate. */
+  unpark(gate: Gate): J | undefined
+  /** Takes a job out of wherever it waits; returns the gate that it was parked behind, if it was. */
+  remove(job: J): Gate | undefined
+  /** Groups of a queue or keys of a definition that have parked jobs. */
+  parkedUnder(ref: GateRef): Iterable<Gate>
+  /** Jobs of a queue or a definition that run now. */
+  running(ref: GateRef): number
+  /** From now on the queues that have such jobs know that flow control concerns them. */
+  concern(ref: GateRef): void
+  ready(queue: string): void
+  breakerChanged(job: string, gate: Gate): void
+  quarantined(job: string, on: boolean): void
+}
+
+/** Gates that one claim looks at because their time has come, and jobs that it takes out from behind each. */
+const mostDue = 100
+const mostUnparked = 100
+
+export class FlowControl<J extends Waiting, L extends Line> {
+  readonly #places: FlowPlaces<J, L>
+
+  constructor(places: FlowPlaces<J, L>) {
+    this.#places = places
+  }
+
+  /** A job becomes pending: for the first time, or again. */
+  enter(job: J, comesBack: boolean, now: number): void {
+    const gates = this.#ownGates(job)
+    for (const gate of gates) {
+      gate.pending++
+      this.#places.keepGate(gate)
+    }
+    // Behind a gate with parked jobs it would overtake them.
+    const closed = gates.find((gate) => gate.parked > 0 || gate.room(now) === 0)
+    if (closed === undefined) this.#stand(job, comesBack)
+    else this.#park(job, closed, now)
+  }
+
+  /** A pending job leaves without having started. */
+  leave(job: J, now: number): void {
+    const parkedBehind = this.#places.remove(job)
+    if (parkedBehind !== undefined) parkedBehind.parked--
+    for (const gate of this.#ownGates(job)) this.#noLongerWaits(gate, now)
+  }
+
+  /** How many jobs of the line may start, as far as its queue and definition go. */
+  room(queue: string, name: string, now: number): number {
+    return Math.min(...this.#sharedGates(queue, name).map((gate) => gate.room(now)))
+  }
+
+  /** When a line that has no room gets some by itself. */
+  opensAt(queue: string, name: string, now: number): number {
+    const closed = this.#sharedGates(queue, name).filter((gate) => gate.room(now) === 0)
+    return Math.max(now, ...closed.map((gate) => gate.opensAt(now) ?? Number.POSITIVE_INFINITY))
+  }
+
+  /** Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked. */
+  take(line: L, count: number, now: number): J[] {
+    const taken: J[] = []
+    while (taken.length < count) {
+      const heads = this.#places.takeHeads(line, count - taken.length)
+      for (const job of heads) {
+        line.served = Math.max(line.served, job.rank)
+        if (this.#startOrPark(job, now)) taken.push(job)
+      }
+      if (heads.length === 0) break
+    }
+    this.#places.keepLine(line)
+    if (taken.length > 0) {
+      this.started(line.queue, line.name, taken.length, now)
+    }
+    return taken
+  }
+
+  /** Jobs of a queue and definition start: from a line, or from the plain one of a queue that has limits. */
+  started(queue: string, name: string, count: number, now: number): void {
+    for (const gate of this.#sharedGates(queue, name)) {
+      const { phase } = gate.breaker
+      if (gate.ref.of === 'limiter') gate.spend(now, count)
+      else gate.start(now, count)
+      this.#places.keepGate(gate)
+      if (gate.breaker.phase !== phase) this.#places.breakerChanged(name, gate)
+    }
+  }
+
+  /** Jobs behind gates whose time has come stand in line again, no more of them than may start. */
+  unpark(now: number): void {
+    for (const gate of this.#places.dueGates(now, mostDue)) {
+      const standing = gate.pending - gate.parked
+      for (let n = Math.min(gate.room(now) - standing, mostUnparked); n > 0; n--) {
+        const job = this.#places.unpark(gate)
+        if (job === undefined) break
+        gate.parked--
+        const closed = this.#ownGates(job).find((other) => other !== gate && other.room(now) === 0)
+        if (closed === undefined) this.#stand(job, true)
+        else this.#park(job, closed, now)
+      }
+      this.#review(gate, now)
+    }
+  }
+
+  /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
+  ended(job: FlowSubject, outcome: Outcome, startedAt: number, count: number, now: number): void {
+    if (outcome.hold > 0) this.#hold(job, now + outcome.hold)
+    const ends = endsOf(outcome, startedAt, count)
+    const own = this.#gatesOf(job)
+    const shared = this.#sharedGates(job.queue, job.name)
+    for (const gate of shared) {
+      if (gate.ref.of === 'limiter') continue
+      const { phase } = gate.breaker
+      gate.end(now, count, ends)
+      this.#places.keepGate(gate)
+      if (gate.breaker.phase !== phase) this.#places.breakerChanged(job.name, gate)
+    }
+    for (const gate of own) {
+      gate.end(now, count, ends)
+      this.#review(gate, now)
+    }
+    if (!outcome.crashed) this.#ranQuietly(job.name, count)
+    if (own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
+      this.#places.ready(job.queue)
+  }
+
+  /** Workers were lost with jobs of this definition. */
+  crashed(name: string, now: number): void {
+    const gate = this.#places.gate({ of: 'job', name })
+    const before = gate.quarantine.since
+    gate.quarantine = afterCrash(gate.quarantine, now)
+    this.#places.keepGate(gate)
+    if (before !== undefined || gate.quarantine.since === undefined) return
+    this.activate(gate)
+    this.#places.quarantined(name, true)
+  }
+
+  isSuspect(name: string): boolean {
+    return this.jobGate(name)?.quarantine.since !== undefined
+  }
+
+  /** A definition's gate, if it is more than a memory of crashes. */
+  jobGate(name: string): Gate | undefined {
+    const gate = this.#places.findGate({ of: 'job', name })
+    return gate?.active ? gate : undefined
+  }
+
+  /** Settings of a gate change: those that are governed by it may open. */
+  configure(ref: GateRef, change: FlowChange, declared: boolean, now: number): void {
+    const gate = this.#places.gate(ref)
+    gate.change(change, declared)
+    if (ref.of === 'group' || ref.of === 'key') gate.active = Object.keys(gate.settings).length > 0
+    else this.activate(gate)
+    this.#review(gate, now)
+    for (const governed of this.#places.parkedUnder(ref)) this.#review(governed, now)
+  }
+
+  /** An operator opens or closes the breaker of a definition. */
+  setBreaker(name: string, to: 'open' | 'closed', now: number): void {
+    const gate = this.#places.gate({ of: 'job', name })
+    this.activate(gate)
+    gate.breaker = to === 'open' ? openedByHand(now) : closedByHand(now)
+    this.#places.keepGate(gate)
+    this.#places.breakerChanged(name, gate)
+  }
+
+  /** Permits of a limiter, all or none: undefined when granted, else when to ask again. */
+  acquire(name: string, permits: number, now: number): number | undefined {
+    const gate = this.#places.gate({ of: 'limiter', name })
+    if (gate.room(now) < permits) return gate.opensAt(now, permits) ?? now
+    gate.spend(now, permits)
+    this.#places.keepGate(gate)
+    return undefined
+  }
+
+  /** From now on it counts; what runs already counts too. */
+  activate(gate: Gate): void {
+    if (gate.active) return
+    gate.active = true
+    const counts = gate.ref.of === 'queue' || gate.ref.of === 'job'
+    if (counts) gate.running = this.#places.running(gate.ref)
+    this.#places.keepGate(gate)
+    if (counts) this.#places.concern(gate.ref)
+  }
+
+  /** Whether parked jobs of a gate are worth a look, and when. */
+  #review(gate: Gate, now: number): void {
+    gate.dueAt = this.#dueAt(gate, now)
+    if (gate.isIdle(now)) this.#places.forgetGate(gate)
+    else this.#places.keepGate(gate)
+  }
+
+  #dueAt(gate: Gate, now: number): number | undefined {
+    if (gate.parked === 0) return undefined
+    const free = gate.room(now)
+    if (free === 0) return gate.opensAt(now)
+    // Those that stand in line already will use what there is; the next look is when one of them has.
+    return free > gate.pending - gate.parked ? now : undefined
+  }
+
+  #startOrPark(job: J, now: number): boolean {
+    const gates = this.#ownGates(job)
+    const closed = gates.find((gate) => gate.room(now) === 0)
+    if (closed !== undefined) {
+      this.#park(job, closed, now)
+      return false
+    }
+    for (const gate of gates) {
+      gate.start(now, 1)
+      this.#noLongerWaits(gate, now)
+    }
+    return true
+  }
+
+  #stand(job: J, comesBack: boolean): void {
+    const { queue, lane, name, flow } = job.job
+    const gated = flow?.gated === true || this.jobGate(name) !== undefined
+    const line = this.#places.line(queue, lane, gated ? name : '')
+    const [owner] = this.#ownGates(job)
+    job.rank = nextTag(owner ?? line, line.served, owner?.weight ?? 1, comesBack)
+    if (owner === undefined) this.#places.keepLine(line)
+    else this.#places.keepGate(owner)
+    this.#places.stand(job, line)
+  }
+
+  #park(job: J, gate: Gate, now: number): void {
+    job.rank = 0
+    gate.parked++
+    this.#places.park(job, gate)
+    this.#review(gate, now)
+  }
+
+  #noLongerWaits(gate: Gate, now: number): void {
+    gate.pending--
+    this.#review(gate, now)
+  }
+
+  #hold(job: FlowSubject, until: number): void {
+    const key = job.flow?.key
+    const gate = this.#places.gate(
+      key === undefined ? { of: 'job', name: job.name } : { of: 'key', job: job.name, name: key },
+    )
+    gate.heldUntil = Math.max(gate.heldUntil, until)
+    this.#places.keepGate(gate)
+    if (key === undefined) this.activate(gate)
+  }
+
+  #ranQuietly(name: string, count: number): void {
+    const gate = this.jobGate(name)
+    if (gate?.quarantine.since === undefined) return
+    gate.quarantine = afterQuietRuns(gate.quarantine, count)
+    this.#places.keepGate(gate)
+    if (gate.quarantine.since === undefined) this.#places.quarantined(name, false)
+  }
+
+  /** The gates that the jobs of a line share. */
+  #sharedGates(queue: string, name: string): Gate[] {
+    const gates: Gate[] = []
+    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
+    if (ofQueue?.active) gates.push(ofQueue)
+    const ofJob = this.jobGate(name)
+    if (ofJob === undefined) return gates
+    gates.push(ofJob)
+    const { limiter } = ofJob.settings
+    if (limiter !== undefined) gates.push(this.#places.gate({ of: 'limiter', name: limiter }))
+    return gates
+  }
+
+  #ownGates(job: J): Gate[] {
+    return this.#gatesOf(job.job)
+  }
+
+  /** The gates of one job's own: its group's, then its key's. The first one's turn it takes. */
+  #gatesOf({ name, queue, flow }: FlowSubject): Gate[] {
+    if (flow === undefined) return none
+    const { group, key } = flow
+    const gates: Gate[] = []
+    if (group !== undefined) gates.push(this.#places.gate({ of: 'group', queue, name: group }))
+    if (key !== undefined) gates.push(this.#places.gate({ of: 'key', job: name, name: key }))
+    return gates
+  }
+}
+
+const none: Gate[] = []
+
+function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
+  const failed = outcome.failure !== undefined && !outcome.excused
+  return {
+    startedAt,
+    good: outcome.to === 'completed' ? count : 0,
+    failed: failed ? count : 0,
+  }
+}

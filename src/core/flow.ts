@@ -1,0 +1,63 @@
+/**
+ * Flow control as settings: what an operator or a definition may set for a queue, a definition, a group or a
+ * limiter. Each place has two levels, what the code declares and what was chosen at run time; the second wins,
+ * field by field, until it is cleared.
+ */
+import type { BreakerPolicy } from './breaker.js'
+import type { Rate } from './rate.js'
+
+/** Who the settings, and the gate that they govern, belong to. */
+export type GateRef =
+  | { readonly of: 'queue'; readonly name: string }
+  | { readonly of: 'job'; readonly name: string }
+  /** A group inside a queue. */
+  | { readonly of: 'group'; readonly queue: string; readonly name: string }
+  /** A key of a definition. */
+  | { readonly of: 'key'; readonly job: string; readonly name: string }
+  /** A limiter by name, for jobs and for code outside of jobs. */
+  | { readonly of: 'limiter'; readonly name: string }
+
+/** The queue of a group, the definition of a key; empty for what stands alone. */
+export function ownerOf(ref: GateRef): string {
+  if (ref.of === 'group') return ref.queue
+  return ref.of === 'key' ? ref.job : ''
+}
+
+export interface Limit {
+  readonly rate?: Rate | undefined
+  /** The most that run at the same time, over all workers. */
+  readonly concurrency?: number | undefined
+}
+
+export interface FlowSettings {
+  /** Of all its jobs together. */
+  readonly limit?: Limit | undefined
+  /** Of each group of a queue, or each key of a definition. */
+  readonly each?: (Limit & { readonly weight?: number | undefined }) | undefined
+  /** Of a group: turns in a row that count as one. */
+  readonly weight?: number | undefined
+  /** Of a group or a key: hand out none of its jobs. */
+  readonly paused?: boolean | undefined
+  /** Of a definition: its starts need a permit of this limiter too. */
+  readonly limiter?: string | undefined
+  /** Of a definition. */
+  readonly breaker?: BreakerPolicy | undefined
+}
+
+/** What changes; null takes a field back to what the other level says. */
+export type FlowChange = { readonly [K in keyof FlowSettings]?: FlowSettings[K] | null }
+
+export function changed(settings: FlowSettings, change: FlowChange): FlowSettings {
+  const kept = Object.entries({ ...settings, ...change }).filter(
+    ([, value]) => value !== null && value !== undefined,
+  )
+  return Object.fromEntries(kept) as FlowSettings
+}
+
+/** What a job brings with it; undefined for one that nothing but its queue can hold up. */
+export interface JobFlow {
+  /** Its definition has limits or a breaker, so it waits apart from those that have none. */
+  readonly gated: boolean
+  readonly group: string | undefined
+  readonly key: string | undefined
+}

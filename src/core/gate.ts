@@ -1,0 +1,195 @@
+/**
+ * A gate decides whether one more job of a queue, a definition, a group or a key, or one more permit of a
+ * limiter, may start now. Engines keep gates and ask them inside the step that claims, so the answer holds for
+ * all workers of all processes.
+ */
+import { afterEnds, type BreakerState, closedBreaker, type Ends, probing, roomInBreaker } from './breaker.js'
+import { changed, type FlowChange, type FlowSettings, type GateRef, type Limit } from './flow.js'
+import { noQuarantine, type Quarantine } from './quarantine.js'
+import { afterStarts, heedClock, noStarts, rateOpensAt, roomInRate, type Starts } from './rate.js'
+import type { GateRecord } from './store.js'
+import type { TurnOwner } from './turns.js'
+
+/** What it goes by: its own settings, and what its queue or definition says of each of its kind. */
+interface Rules {
+  readonly limit: Limit
+  readonly paused: boolean
+  readonly breaker: FlowSettings['breaker']
+  readonly weight: number
+}
+
+const noLimit: Limit = {}
+const noSettings: FlowSettings = {}
+
+/** What an engine stores of a gate besides its settings. */
+export interface GateState {
+  pending: number
+  parked: number
+  running: number
+  tag: number
+  backTag: number
+  active: boolean
+  dueAt: number | undefined
+  starts: Starts
+  heldUntil: number
+  breaker: BreakerState
+  quarantine: Quarantine
+}
+
+export class Gate implements GateState, TurnOwner {
+  readonly ref: GateRef
+  /** Of a group its queue's, of a key its definition's. */
+  readonly parent: Gate | undefined
+  /** Jobs of a group or key that wait, the parked ones among them. */
+  pending = 0
+  /** Jobs that wait behind this gate and in no line. */
+  parked = 0
+  /** Jobs that run, by their leases: one whose worker was lost counts until it is rescued. */
+  running = 0
+  tag = 0
+  backTag = 0
+  /** It has settings of its own, or was closed from outside: it counts, and is kept, from then on. */
+  active = false
+  /** When parked jobs are worth a look. */
+  dueAt: number | undefined = undefined
+  starts = noStarts
+  /** Told by a handler: nothing starts before this time. */
+  heldUntil = 0
+  breaker = closedBreaker
+  quarantine = noQuarantine
+  #declared: FlowSettings
+  #chosen: FlowSettings
+  #settings: FlowSettings
+  #rules: Rules | undefined
+  #rulesEach: FlowSettings['each']
+
+  constructor(
+    ref: GateRef,
+    parent: Gate | undefined,
+    declared: FlowSettings = noSettings,
+    chosen: FlowSettings = noSettings,
+  ) {
+    this.ref = ref
+    this.parent = parent
+    this.#declared = declared
+    this.#chosen = chosen
+    this.#settings = { ...declared, ...chosen }
+  }
+
+  /** From the code. */
+  get declared(): FlowSettings {
+    return this.#declared
+  }
+
+  /** Chosen at run time. */
+  get chosen(): FlowSettings {
+    return this.#chosen
+  }
+
+  get settings(): FlowSettings {
+    return this.#settings
+  }
+
+  change(change: FlowChange, declared: boolean): void {
+    if (declared) this.#declared = changed(this.#declared, change)
+    else this.#chosen = changed(this.#chosen, change)
+    this.#settings = { ...this.#declared, ...this.#chosen }
+    this.#rules = undefined
+  }
+
+  get weight(): number {
+    return this.#rule.weight
+  }
+
+  /** How many more may start now. */
+  room(now: number): number {
+    const { limit, breaker, paused } = this.#rule
+    if (paused || this.heldUntil > now) return 0
+    let free = Number.POSITIVE_INFINITY
+    if (limit.concurrency !== undefined) free = Math.max(0, limit.concurrency - this.running)
+    if (limit.rate !== undefined) {
+      this.starts = heedClock(this.starts, limit.rate, now)
+      free = Math.min(free, roomInRate(this.starts, limit.rate, now))
+    }
+    if (this.breaker.phase !== 'closed')
+      free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now, this.running))
+    return free
+  }
+
+  /** When it opens by itself; undefined when only the end of a run or an operator opens it. */
+  opensAt(now: number, need = 1): number | undefined {
+    const { limit, breaker, paused } = this.#rule
+    if (paused || (limit.concurrency !== undefined && this.running >= limit.concurrency)) return undefined
+    let at = Math.max(now, this.heldUntil)
+    if (limit.rate !== undefined) at = Math.max(at, rateOpensAt(this.starts, limit.rate, now, need))
+    if (this.breaker.phase !== 'closed') {
+      if (this.running >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
+        return undefined
+      at = Math.max(at, this.breaker.until)
+    }
+    return at
+  }
+
+  start(now: number, count: number): void {
+    this.running += count
+    this.spend(now, count)
+    if (this.#rule.breaker !== undefined) this.breaker = probing(this.breaker, now)
+  }
+
+  /** Permits of a limiter are used up by time alone. */
+  spend(now: number, count: number): void {
+    const { rate } = this.#rule.limit
+    if (rate !== undefined) this.starts = afterStarts(this.starts, rate, now, count)
+  }
+
+  /** Runs ended; those that were given back are neither good nor failed. */
+  end(now: number, count: number, ends: Ends): void {
+    const { breaker } = this.#rule
+    this.running -= count
+    if (breaker !== undefined && ends.good + ends.failed > 0)
+      this.breaker = afterEnds(this.breaker, breaker, now, ends)
+  }
+
+  /** The end of a run may open it. */
+  get opensByEnds(): boolean {
+    return this.#rule.limit.concurrency !== undefined || this.breaker.phase !== 'closed'
+  }
+
+  /** Nothing would be lost without it. */
+  isIdle(now: number): boolean {
+    if (this.pending + this.running > 0 || this.heldUntil > now || this.active) return false
+    const { rate } = this.#rule.limit
+    return rate === undefined || (this.starts.slots.at(-1)?.[0] ?? 0) <= now - rate.per
+  }
+
+  get #rule(): Rules {
+    const each = this.parent?.settings.each
+    if (this.#rules === undefined || this.#rulesEach !== each) {
+      const { limit, paused, breaker, weight } = this.#settings
+      this.#rulesEach = each
+      this.#rules = {
+        limit: limit ?? each ?? noLimit,
+        paused: paused ?? false,
+        breaker,
+        weight: weight ?? each?.weight ?? 1,
+      }
+    }
+    return this.#rules
+  }
+}
+
+/** What a reader sees of it. */
+export function gateRecord(gate: Gate, now: number): GateRecord {
+  const room = gate.room(now)
+  return {
+    ref: gate.ref,
+    declared: gate.declared,
+    chosen: gate.chosen,
+    pending: gate.pending,
+    running: gate.running,
+    room: room === Number.POSITIVE_INFINITY ? undefined : room,
+    opensAt: room === 0 ? gate.opensAt(now) : undefined,
+    breaker: gate.breaker.phase,
+    quarantinedAt: gate.quarantine.since,
+  }
+}

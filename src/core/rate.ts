@@ -1,0 +1,83 @@
+/**
+ * A rate limit: never more than `max` starts in any window of `per` milliseconds, wherever the window begins.
+ * Starts are counted in slots of a hundredth of the window, as if all of a slot had happened at its end: so the
+ * bound holds, at the price of at most one percent of the rate. `burst` bounds what may start at once; the
+ * rest follows evenly.
+ */
+
+export interface Rate {
+  readonly max: number
+  /** Milliseconds. */
+  readonly per: number
+  /** Starts at once; `max` when nothing is to be spread. */
+  readonly burst: number
+}
+
+/** What has started: ends of slots with their counts, oldest first, and when the burst is whole again. */
+export interface Starts {
+  readonly slots: readonly (readonly [end: number, count: number])[]
+  readonly wholeAt: number
+}
+
+export const noStarts: Starts = { slots: [], wholeAt: 0 }
+
+const slotsPerWindow = 100
+
+/** How many may start now. */
+export function roomInRate(starts: Starts, rate: Rate, now: number): number {
+  return Math.max(0, Math.min(rate.max - countInWindow(starts, rate, now), roomInBurst(starts, rate, now)))
+}
+
+/** When `need` may start, if nothing else does meanwhile. */
+export function rateOpensAt(starts: Starts, rate: Rate, now: number, need = 1): number {
+  let excess = countInWindow(starts, rate, now) + need - rate.max
+  let opensAt = now
+  for (const [end, count] of starts.slots) {
+    if (excess <= 0) break
+    if (end <= now - rate.per) continue
+    excess -= count
+    opensAt = end + rate.per
+  }
+  if (rate.burst >= rate.max) return opensAt
+  return Math.max(opensAt, Math.ceil(starts.wholeAt - (rate.burst - need) * spacing(rate)))
+}
+
+export function afterStarts(starts: Starts, rate: Rate, now: number, count: number): Starts {
+  const here = slotEnd(rate, now)
+  const kept = starts.slots.filter(([end]) => end > now - rate.per)
+  const last = kept.at(-1)
+  const slots: Starts['slots'] =
+    last?.[0] === here ? [...kept.slice(0, -1), [here, last[1] + count]] : [...kept, [here, count]]
+  return { slots, wholeAt: Math.max(starts.wholeAt, now) + count * spacing(rate) }
+}
+
+/** A clock that was set back leaves starts in the future: they count as if they had happened now. */
+export function heedClock(starts: Starts, rate: Rate, now: number): Starts {
+  const here = slotEnd(rate, now)
+  const wholeAt = Math.min(starts.wholeAt, now + rate.burst * spacing(rate))
+  const late = starts.slots.findIndex(([end]) => end > here)
+  if (late === -1) return wholeAt === starts.wholeAt ? starts : { ...starts, wholeAt }
+  const count = starts.slots.slice(late).reduce((sum, [, n]) => sum + n, 0)
+  return afterStarts({ slots: starts.slots.slice(0, late), wholeAt }, rate, now, count)
+}
+
+function countInWindow(starts: Starts, rate: Rate, now: number): number {
+  let count = 0
+  for (const [end, n] of starts.slots) if (end > now - rate.per) count += n
+  return count
+}
+
+function roomInBurst({ wholeAt }: Starts, rate: Rate, now: number): number {
+  if (rate.burst >= rate.max || wholeAt <= now) return rate.burst
+  return rate.burst - Math.ceil((wholeAt - now) / spacing(rate) - 1e-9)
+}
+
+function spacing({ max, per }: Rate): number {
+  return per / max
+}
+
+/** The last millisecond of the slot that holds `now`. */
+function slotEnd({ per }: Rate, now: number): number {
+  const length = Math.max(1, Math.ceil(per / slotsPerWindow))
+  return Math.floor(now / length) * length + length - 1
+}

@@ -1,0 +1,15 @@
+import type { Setting } from '../../core/store.js'
+import type { Tables } from './tables.js'
+
+export function configure(tables: Tables, setting: Setting, now: number): void {
+  if ('paused' in setting) return pause(tables, setting.queue, setting.paused)
+  if ('breaker' in setting) tables.flow.setBreaker(setting.job, setting.breaker, now)
+  else tables.flow.configure(setting.gate, setting.change, setting.declared, now)
+  // What was closed may be open now.
+  for (const queue of tables.kinds.queues.keys()) tables.signals.ready(queue)
+}
+
+function pause({ kinds, signals }: Tables, name: string, paused: boolean): void {
+  kinds.queue(name).paused = paused
+  if (!paused) signals.ready(name)
+}

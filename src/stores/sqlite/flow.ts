@@ -1,0 +1,286 @@
+import type { GateRef } from '../../core/flow.js'
+import { FlowControl, type FlowPlaces, type FlowSubject, type Line } from '../../core/flow-control.js'
+import type { Gate } from '../../core/gate.js'
+import type { JobRowHead } from './claim.js'
+import { GateTable } from './gates.js'
+import { flow as sql } from './sql.generated.js'
+import type { Kind, Tables } from './tables.js'
+
+/** A pending job that flow control has in hand. */
+export interface FlowJob {
+  readonly job: FlowSubject
+  rank: number
+  seq: number
+  /** For a job that is not stored yet: stores it with its turn and returns its position. */
+  readonly create?: (turn: number | null) => number
+  /** Its row, when it was read to be claimed. */
+  readonly row?: JobRowHead
+}
+
+export interface FlowLine extends Line {
+  readonly id: number
+}
+
+export type Flow = FlowControl<FlowJob, FlowLine>
+
+/** Who hears of what flow control does. */
+export interface FlowSignals {
+  ready(queue: string): void
+  breaker(job: string, phase: Gate['breaker']['phase']): void
+  quarantine(job: string, on: boolean): void
+}
+
+export interface SubjectRow {
+  readonly seq: number
+  readonly kind: number
+  readonly grp: string | null
+  readonly key: string | null
+  readonly gated: number | null
+  readonly turn: number | null
+}
+
+type Head = [rank: number, ...row: JobRowHead, grp: string | null, key: string | null, gated: number | null]
+
+export class Places implements FlowPlaces<FlowJob, FlowLine> {
+  readonly gates: GateTable
+  readonly #tables: Tables
+  readonly #signals: FlowSignals
+  readonly #lines = new Map<string, FlowLine[]>()
+  readonly #changedLines = new Set<FlowLine>()
+  readonly #readLines
+  readonly #addLine
+  readonly #writeLine
+  readonly #hasJobs
+  readonly #heads
+  readonly #leaveHeads
+  readonly #stand
+  readonly #setTurn
+  readonly #firstParked
+  readonly #remove
+  readonly #subject
+  readonly #concernQueue
+  readonly #concernJob
+  readonly #runningOfQueue
+  readonly #runningOfJob
+  readonly #dataVersion
+  #seenVersion: number | undefined
+  /** Nothing of another connection can come in between: looked at since the transaction began. */
+  #isFresh = false
+
+  constructor(tables: Tables, signals: FlowSignals) {
+    const { db } = tables
+    this.#tables = tables
+    this.#signals = signals
+    this.gates = new GateTable(db)
+    this.#readLines = db.prepare<[number, number], FlowLine>(sql.lines)
+    this.#addLine = db.prepare<[number, number, string], number>(sql.addLine).pluck()
+    this.#writeLine = db.prepare(sql.keepLine)
+    this.#hasJobs = db.prepare<[number], number>(sql.hasJobs).pluck()
+    this.#heads = db.prepare<[number, number], Head>(sql.heads).raw()
+    this.#leaveHeads = db.prepare(sql.leaveHeads)
+    this.#stand = db.prepare(sql.stand)
+    this.#setTurn = db.prepare(sql.setTurn)
+    this.#firstParked = db.prepare<[number], number>(sql.firstParked).pluck()
+    this.#remove = db.prepare(sql.remove)
+    this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
+    this.#concernQueue = db.prepare(sql.concernQueue)
+    this.#concernJob = db.prepare(sql.concernJob)
+    this.#runningOfQueue = db.prepare<[string], { kind: number; n: number }>(sql.runningOfQueue)
+    this.#runningOfJob = db.prepare<[string], { kind: number; n: number }>(sql.runningOfJob)
+    this.#dataVersion = db.prepare<[], number>('PRAGMA data_version').pluck()
+  }
+
+  findGate(ref: GateRef): Gate | undefined {
+    this.#refresh()
+    return this.gates.find(ref)
+  }
+
+  gate(ref: GateRef): Gate {
+    this.#refresh()
+    return this.gates.of(ref)
+  }
+
+  listGates(of: GateRef['of'], owner: string, name: string, limit: number): Gate[] {
+    this.#refresh()
+    return this.gates.list(of, owner, name, limit)
+  }
+
+  keepGate(gate: Gate): void {
+    this.gates.change(gate)
+  }
+
+  forgetGate(gate: Gate): void {
+    this.gates.forget(gate)
+  }
+
+  dueGates(now: number, limit: number): Gate[] {
+    this.#refresh()
+    return this.gates.due(now, limit)
+  }
+
+  parkedUnder(ref: GateRef): Gate[] {
+    return this.gates.parkedUnder(ref)
+  }
+
+  /** The lines of a lane, as they came. */
+  lines(queueId: number, lane: number): readonly FlowLine[] {
+    this.#refresh()
+    const key = `${queueId}:${lane}`
+    let lines = this.#lines.get(key)
+    if (lines === undefined) {
+      lines = this.#readLines.all(queueId, lane)
+      this.#lines.set(key, lines)
+    }
+    return lines
+  }
+
+  hasJobs(line: FlowLine): boolean {
+    return this.#hasJobs.get(line.id) !== undefined
+  }
+
+  line(queue: string, lane: number, name: string): FlowLine {
+    const queueId = this.#tables.queueRow(queue)?.id as number
+    const lines = this.lines(queueId, lane) as FlowLine[]
+    let line = lines.find((one) => one.name === name)
+    if (line === undefined) {
+      const id = this.#addLine.get(queueId, lane, name) as number
+      line = { id, queue, lane, name, served: 0, tag: 0, backTag: 0 }
+      lines.push(line)
+      this.concern({ of: 'queue', name: queue })
+    }
+    return line
+  }
+
+  keepLine(line: FlowLine): void {
+    this.#changedLines.add(line)
+  }
+
+  takeHeads(line: FlowLine, count: number): FlowJob[] {
+    const heads = this.#heads.all(line.id, count)
+    const last = heads.at(-1)
+    if (last !== undefined) this.#leaveHeads.run(line.id, last[0], last[1])
+    return heads.map((head) => {
+      const row = head.slice(1, 13) as JobRowHead
+      const subject = this.subjectOf(this.#tables.kind(row[2]), head[13], head[14], head[15])
+      return { job: subject, rank: head[0], seq: row[0], row }
+    })
+  }
+
+  stand(job: FlowJob, line: FlowLine): void {
+    this.#place(job, job.rank)
+    this.#stand.run(line.id, job.rank, job.seq)
+  }
+
+  park(job: FlowJob, gate: Gate): void {
+    this.#place(job, null)
+    this.#stand.run(-this.gates.num(gate), 0, job.seq)
+  }
+
+  unpark(gate: Gate): FlowJob | undefined {
+    const line = -this.gates.num(gate)
+    const seq = this.#firstParked.get(line)
+    if (seq === undefined) return undefined
+    this.#remove.run(line, 0, seq)
+    return this.job(seq)
+  }
+
+  remove(job: FlowJob): Gate | undefined {
+    const { turn } = this.#subject.get(job.seq) as SubjectRow
+    const { queue, lane, name, flow } = job.job
+    if (turn === null) {
+      const parked = [
+        flow?.group === undefined ? undefined : this.gate({ of: 'group', queue, name: flow.group }),
+        flow?.key === undefined ? undefined : this.gate({ of: 'key', job: name, name: flow.key }),
+      ]
+      return parked.find(
+        (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), 0, job.seq).changes > 0,
+      )
+    }
+    const lines = this.lines(this.#tables.queueRow(queue)?.id as number, lane)
+    for (const line of lines) {
+      if (line.name !== '' && line.name !== name) continue
+      if (this.#remove.run(line.id, turn, job.seq).changes > 0) break
+    }
+    return undefined
+  }
+
+  /** What is stored at this position. */
+  job(seq: number): FlowJob {
+    const row = this.#subject.get(seq) as SubjectRow
+    return { seq, rank: 0, job: this.subjectOf(this.#tables.kind(row.kind), row.grp, row.key, row.gated) }
+  }
+
+  subjectOf(kind: Kind, group: string | null, key: string | null, gated: number | null): FlowSubject {
+    const flow =
+      group === null && key === null && gated === null
+        ? undefined
+        : { gated: gated === 1, group: group ?? undefined, key: key ?? undefined }
+    return { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+  }
+
+  running(ref: GateRef): number {
+    const rows = (ref.of === 'queue' ? this.#runningOfQueue : this.#runningOfJob).all(ref.name)
+    const stored = rows.reduce((sum, { n }) => sum + n, 0)
+    const matches = (kind: Kind) => (ref.of === 'queue' ? kind.queue : kind.name) === ref.name
+    return stored + this.#tables.tally.change('running', (kind) => matches(this.#tables.kind(kind)))
+  }
+
+  concern(ref: GateRef): void {
+    if (ref.of === 'queue') {
+      this.#tables.addQueue(ref.name)
+      this.#concernQueue.run(ref.name)
+    } else {
+      // New kinds of the definition ask the stored gate.
+      this.gates.write()
+      this.#concernJob.run(ref.name)
+    }
+    this.#tables.forgetQueues()
+  }
+
+  ready(queue: string): void {
+    this.#signals.ready(queue)
+  }
+
+  breakerChanged(job: string, gate: Gate): void {
+    this.#signals.breaker(job, gate.breaker.phase)
+  }
+
+  quarantined(job: string, on: boolean): void {
+    this.#signals.quarantine(job, on)
+  }
+
+  /** The last thing a transaction does. */
+  write(): void {
+    this.gates.write()
+    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.id)
+    this.#changedLines.clear()
+    this.#isFresh = false
+  }
+
+  forget(): void {
+    this.gates.forgetAll()
+    this.#lines.clear()
+    this.#changedLines.clear()
+    this.#isFresh = false
+    this.#seenVersion = undefined
+  }
+
+  /** What another connection wrote since makes all that is remembered old. */
+  #refresh(): void {
+    if (this.#isFresh) return
+    const version = this.#dataVersion.get() as number
+    if (version !== this.#seenVersion) this.forget()
+    this.#seenVersion = version
+    this.#isFresh = this.#tables.db.inTransaction
+  }
+
+  #place(job: FlowJob, turn: number | null): void {
+    if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
+    else this.#setTurn.run(turn, job.seq)
+  }
+}
+
+export function makeFlow(tables: Tables, signals: FlowSignals): { flow: Flow; places: Places } {
+  const places = new Places(tables, signals)
+  return { flow: new FlowControl(places), places }
+}

@@ -1,0 +1,38 @@
+import type { FlowControl } from '../../core/flow-control.js'
+import type { FlowJob, FlowLine, Places } from './flow.js'
+import { operate as operateSql, settle as settleSql } from './sql.generated.js'
+import type { Kind, Tables } from './tables.js'
+
+/** Where stored jobs go that become pending, and where they leave from when they are not claimed. */
+export interface Pending {
+  /** `comesBack`: it has run before. */
+  enter(kind: Kind, seq: number, comesBack: boolean): void
+  leave(kind: Kind, seq: number): void
+}
+
+export function makePending(
+  tables: Tables,
+  flow: FlowControl<FlowJob, FlowLine>,
+  places: Places,
+  signals: { ready(queue: string): void },
+): Pending {
+  const { db, clock } = tables
+  const ready = db.prepare(settleSql.ready)
+  const unready = db.prepare(operateSql.unready)
+
+  return {
+    enter(kind, seq, comesBack) {
+      const job = tables.queueRow(kind.queue)?.flow === 1 ? places.job(seq) : undefined
+      if (job === undefined || isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
+      else flow.enter(job, comesBack, clock.now())
+      signals.ready(kind.queue)
+    },
+    leave(kind, seq) {
+      if (unready.run(kind.queueId, kind.lane, seq).changes === 0) flow.leave(places.job(seq), clock.now())
+    },
+  }
+
+  function isPlain({ job }: FlowJob): boolean {
+    return job.flow === undefined && flow.jobGate(job.name) === undefined
+  }
+}

@@ -1,0 +1,2 @@
+-- :queues
+SELECT name FROM millrace_queue

@@ -1,0 +1,84 @@
+-- :gate
+SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+
+-- :lastNum
+SELECT last_gate FROM millrace_flow
+
+-- :setLastNum
+UPDATE millrace_flow SET last_gate = ?
+
+-- :keepGate
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, owner, name) DO UPDATE SET
+  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
+  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
+  chosen = excluded.chosen, memory = excluded.memory
+
+-- :forgetGate
+DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+
+-- :due
+SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
+
+-- :nextDue
+SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+
+-- :parkedUnder
+SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
+
+-- :gates  of one scope, by owner and name
+SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
+
+-- :lines  of a lane, as they came
+SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
+
+-- :addLine
+INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
+
+-- :keepLine
+UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
+
+-- :hasJobs
+SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
+
+-- :heads
+SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
+WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
+
+-- :leaveHeads
+DELETE FROM millrace_turn WHERE line = ? AND (rank, seq) <= (?, ?)
+
+-- :stand
+INSERT INTO millrace_turn (line, rank, seq) VALUES (?, ?, ?)
+
+-- :setTurn
+UPDATE millrace_job SET turn = ? WHERE seq = ?
+
+-- :remove
+DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
+
+-- :subjects  what flow control needs to know of jobs at these positions
+SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
+
+-- :subject
+SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
+
+-- :concernQueue
+UPDATE millrace_queue SET flow = 1 WHERE name = ?
+
+-- :concernJob
+UPDATE millrace_queue SET flow = 1 WHERE id IN (SELECT queue FROM millrace_kind WHERE name = ?)
+
+-- :runningOfQueue
+SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind JOIN millrace_queue q ON q.id = k.queue
+WHERE t.what = 'running' AND q.name = ?
+
+-- :runningOfJob
+SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
+
+-- :firstParked
+SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1

@@ -1,0 +1,51 @@
+-- Flow control. A queue whose jobs nothing but its pause can hold up has flow = 0 and none of the rest.
+ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE millrace_job ADD COLUMN grp TEXT;
+ALTER TABLE millrace_job ADD COLUMN key TEXT;
+ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
+ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn, while it stands there
+
+-- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
+CREATE TABLE millrace_line (
+  id       INTEGER PRIMARY KEY,
+  queue    INTEGER NOT NULL,
+  lane     INTEGER NOT NULL,
+  name     TEXT NOT NULL,
+  served   REAL NOT NULL DEFAULT 0,
+  tag      REAL NOT NULL DEFAULT 0,
+  back_tag REAL NOT NULL DEFAULT 0,
+  UNIQUE (queue, lane, name)
+) STRICT;
+
+-- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it.
+CREATE TABLE millrace_turn (
+  line INTEGER NOT NULL,
+  rank REAL NOT NULL,
+  seq  INTEGER NOT NULL,
+  PRIMARY KEY (line, rank, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_gate (
+  scope    TEXT NOT NULL,             -- queue, job, group, key or limiter
+  owner    TEXT NOT NULL,             -- the queue of a group, the definition of a key
+  name     TEXT NOT NULL,
+  num      INTEGER NOT NULL,
+  pending  INTEGER NOT NULL,
+  parked   INTEGER NOT NULL,
+  running  INTEGER NOT NULL,
+  tag      REAL NOT NULL,
+  back_tag REAL NOT NULL,
+  active   INTEGER NOT NULL,
+  due_at   INTEGER,                   -- when its parked jobs are worth a look
+  declared TEXT,
+  chosen   TEXT,
+  memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
+  PRIMARY KEY (scope, owner, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
+INSERT INTO millrace_flow VALUES (0);
+
+CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
