@@ -62,6 +62,14 @@ export type {
   QueueOptions,
   RateOptions,
 } from './core/flow-options.js'
+export {
+  type CompiledSandbox,
+  defineHandler,
+  fromModule,
+  type Handler,
+  type HandlerModule,
+  type SandboxOptions,
+} from './core/handler.js'
 export type {
   AttemptRecord,
   ClaimedJob,
@@ -112,5 +120,5 @@ export type {
   SweepRequest,
 } from './core/store.js'
 export { type JobsFilter, Millrace, type MillraceOptions } from './millrace.js'
-export type { WorkerOptions } from './worker/options.js'
+export type { SandboxPoolOptions, WorkerOptions } from './worker/options.js'
 export { Worker } from './worker/worker.js'

@@ -15,6 +15,8 @@ export type ErrorCode =
   | 'JOB_CANCELLED'
   | 'JOB_TIMEOUT'
   | 'JOB_CRASHED'
+  | 'SANDBOX_CRASHED'
+  | 'HANDLER_MISSING'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
   | 'NON_RETRYABLE'

@@ -38,7 +38,7 @@ export interface MillraceEvents {
   cancelled: JobEvent & { readonly reason: string | undefined }
   /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
   stalled: JobEvent & { readonly worker: string }
-  /** A handler went on after its time; it was left alone and can write nothing any more. */
+  /** A handler went on after its time; it was left alone, or killed in its sandbox, and can write nothing more. */
   abandoned: RunEvent & { readonly why: string }
   /** A worker's lease was lost under this job; its outcome was refused. */
   lost: RunEvent

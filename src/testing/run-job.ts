@@ -34,7 +34,10 @@ export interface RunJobResult<R> {
   readonly enqueued: readonly { readonly id: string; readonly name: string; readonly input: unknown }[]
 }
 
-/** Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. */
+/**
+ * Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. A
+ * handler that is a module runs in this process.
+ */
 export async function runJob<I, O, R>(
   job: JobDefinition<I, O, R>,
   input: NoInfer<I>,

@@ -34,6 +34,8 @@ export class Run implements JobContext {
   cancelReason: string | undefined
   /** Its outcome is decided; nothing it does counts any more. */
   ended = false
+  /** Ends what runs it, or its wait for that, when it runs in a sandbox. */
+  kill: (() => void) | undefined
   inserts: NewJob[] | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener

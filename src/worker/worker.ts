@@ -16,6 +16,7 @@ import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
+import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
 
@@ -26,8 +27,9 @@ type Phase = 'new' | 'running' | 'stopping' | 'stopped'
 
 /**
  * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
- * `Exchange` talks to the store, `execute` runs one, `LeaseKeeper` keeps the right to them, `Deadlines`
- * ends what takes too long, `Sweeper` does the housekeeping. This class moves jobs between them.
+ * `Exchange` talks to the store, `execute` runs one, `SandboxPool` keeps some apart, `LeaseKeeper` keeps the
+ * right to them, `Deadlines` ends what takes too long, `Sweeper` does the housekeeping. This class moves jobs
+ * between them.
  */
 export class Worker {
   readonly id: string
@@ -41,6 +43,7 @@ export class Worker {
   readonly #lease: LeaseKeeper
   readonly #sweeper: Sweeper
   readonly #deadlines: Deadlines
+  readonly #sandboxes: SandboxPool | undefined
   readonly #runs = new Set<Run>()
   readonly #activeByLane = new Array<number>(laneCount).fill(0)
   /** Claimed and not started, oldest first; `#next` is the first that is left. */
@@ -95,6 +98,12 @@ export class Worker {
       this.#lease,
     )
     this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
+    if (this.#options.sandbox !== undefined) {
+      this.#sandboxes = new SandboxPool(runtime, jobs, this.#options.sandbox, {
+        waits: (run) => this.#stopClock(run),
+        begins: (run) => this.#startClock(run, runtime.clock.monotonic()),
+      })
+    }
   }
 
   /** How many jobs are in slots now. */
@@ -130,6 +139,7 @@ export class Worker {
     }
     this.#unsubscribe = this.#runtime.store.subscribe((signal) => this.#heard(signal))
     this.#sweeper.start()
+    this.#sandboxes?.open()
     this.#poll()
     this.#exchange.wake()
   }
@@ -159,6 +169,7 @@ export class Worker {
       })
       cancel()
     }
+    const sandboxesClosed = this.#sandboxes?.close()
     // A store that does not answer must not keep the process: the lease will give the rest back.
     const cancelLast = this.#runtime.clock.after(Math.max(grace, 5_000), () => this.#exchange.stop())
     // What an answer brings may have to be given back in turn.
@@ -171,6 +182,7 @@ export class Worker {
     this.#deadlines.stop()
     this.#unsubscribe?.()
     this.#forgetSignals?.()
+    await sandboxesClosed
     this.#phase = 'stopped'
     this.#tellStopped()
   }
@@ -242,7 +254,10 @@ export class Worker {
 
   #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
     if (claimed.length > 0) this.#worked = true
-    const full = this.#fetcher.learn(claimed, claimed.some(runsAlone))
+    const full = this.#fetcher.learn(
+      claimed,
+      claimed.some((job) => this.#needsTheWorker(job)),
+    )
     this.#believedEmpty = !full && this.#news === this.#newsBefore
     const left = this.#waitingCount
     this.#waiting = left === 0 ? (claimed as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...claimed]
@@ -269,11 +284,11 @@ export class Worker {
     if (events.wants('drained')) events.emit('drained', { worker: this.id, queues: this.#options.queues })
   }
 
-  /** Fills the slots. A job on its last life waits until nothing else is at risk, then has the worker to itself. */
+  /** Fills the slots. A job that needs the worker waits until nothing else is at risk, then has it to itself. */
   #startMore(): void {
     while (this.#next < this.#waiting.length && this.#runs.size < this.#options.concurrency && !this.#alone) {
       const job = this.#waiting[this.#next] as ClaimedJob
-      if (runsAlone(job)) {
+      if (this.#needsTheWorker(job)) {
         if (this.#runs.size > 0 || !this.#exchange.idle) return
         this.#next++
         return this.#startAlone(job)
@@ -283,6 +298,13 @@ export class Worker {
     }
     if (this.#next === this.#waiting.length || this.#runs.size < this.#options.concurrency)
       this.#exchange.wake()
+  }
+
+  /** On its last life, and nothing else keeps it apart. */
+  #needsTheWorker(job: ClaimedJob): boolean {
+    if (!runsAlone(job)) return false
+    const definition = this.#sandboxes && this.#jobs.get(job.name)
+    return definition === undefined || sandboxFor(definition, job) === undefined
   }
 
   /** What is given back must be stored before the danger begins. */
@@ -304,14 +326,24 @@ export class Worker {
     const run = new Run(job, definition, this.#runtime, this, now)
     this.#runs.add(run)
     this.#activeByLane[job.lane] = (this.#activeByLane[job.lane] as number) + 1
-    const { timeout } = run.policy
-    if (timeout > 0) {
-      run.deadline = now + timeout
-      this.#deadlines.watch(run.deadline)
-    }
+    this.#startClock(run, now)
     if (events.wants('started'))
       events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
-    execute(run, this.#runtime, this.#finished)
+    const kind = this.#sandboxes && sandboxFor(definition, job)
+    if (kind === undefined) execute(run, this.#runtime, this.#finished)
+    else execute(run, this.#runtime, this.#finished, (run, input) => this.#sandboxes?.run(run, input, kind))
+  }
+
+  #startClock(run: Run, now: number): void {
+    const { timeout } = run.policy
+    if (timeout === 0 || run.stopped !== undefined) return
+    run.deadline = now + timeout
+    this.#deadlines.watch(run.deadline)
+  }
+
+  /** While it stands in line for a sandbox. One that was told to stop has its own deadline. */
+  #stopClock(run: Run): void {
+    if (run.stopped === undefined) run.deadline = Number.POSITIVE_INFINITY
   }
 
   readonly #finished = (run: Run, outcome: Outcome): void => {
@@ -324,6 +356,7 @@ export class Worker {
     this.#runs.delete(run)
     this.#activeByLane[run.job.lane] = (this.#activeByLane[run.job.lane] as number) - 1
     this.#alone = false
+    run.kill?.()
     this.#exchange.settle(run.job, outcome, run)
     if (outcome.hold > 0) this.#giveBackHeld(run.job)
     if (this.#phase === 'running') this.#startMore()

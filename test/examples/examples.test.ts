@@ -39,6 +39,11 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'after a rollback: 1 orders, 1 jobs',
     'receipt for order 1',
   ],
+  'resize-in-threads': [
+    'hill: 1600 x 1200 became 200 x 150, brightness 127',
+    'job broken (resize) died at attempt 1: the job ran longer than its timeout of 1000 ms',
+    '6 completed, 1 dead',
+  ],
   'local-queue': [
     'urgent: product 46: 146',
     '45 rows written, although the second write failed',
