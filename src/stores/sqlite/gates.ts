@@ -60,7 +60,7 @@ export class GateTable {
     this.#write = db.prepare(sql.keepGate)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
-    this.#nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
+    this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
     this.#list = db.prepare<[string, string, string, number], { owner: string; name: string }>(sql.gates)
   }
@@ -107,9 +107,11 @@ export class GateTable {
       .map(({ gate }) => gate)
   }
 
-  /** Of what is stored: for those who only look. */
+  /** Of what is stored, and of what this transaction has made of it. */
   nextDue(): number | undefined {
-    let next = this.#nextDue.get() ?? undefined
+    const old = (named: Named) => this.#changed.has(keyOf(refOf(named))) || this.#gone.has(keyOf(refOf(named)))
+    const stored = this.#nextDue.all(this.#changed.size + this.#gone.size + 1).find((named) => !old(named))
+    let next = stored?.dueAt
     for (const { gate } of this.#changed.values()) {
       if (gate.dueAt !== undefined && (next === undefined || gate.dueAt < next)) next = gate.dueAt
     }

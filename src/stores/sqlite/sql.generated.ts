@@ -87,7 +87,7 @@ DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 `,
   nextDue: `
-SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
 `,
   parkedUnder: `
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
