@@ -33,6 +33,8 @@ class GatePlace {
   /** Orders those that are due: when, then as they came. */
   rank = 0
   isDue = false
+  /** It has a state of its own, and is not just what its groups or keys go by. */
+  isKept = false
 
   constructor(num: number, gate: Gate) {
     this.num = num
@@ -75,8 +77,8 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     return this.#place(ref).gate
   }
 
-  gates(of: GateRef['of']): Iterable<{ readonly gate: Gate; readonly num: number }> {
-    return this.#gates[of].values()
+  *gates(of: GateRef['of']): Generator<{ readonly gate: Gate; readonly num: number }, void> {
+    for (const place of this.#gates[of].values()) if (place.isKept) yield place
   }
 
   /** Places where jobs wait, by their numbers. */
@@ -87,6 +89,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
 
   keepGate(gate: Gate): void {
     const place = this.#place(gate.ref)
+    place.isKept = true
     if (place.isDue && place.rank === gate.dueAt) return
     if (place.isDue) this.#due.delete(place)
     place.isDue = gate.dueAt !== undefined
