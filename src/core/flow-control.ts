@@ -7,7 +7,7 @@
  *
  * The rules are here, once; an engine gives them places to keep gates, lines and jobs.
  */
-import { closedByHand, type Ends, openedByHand } from './breaker.js'
+import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
 import type { FlowChange, GateRef, JobFlow } from './flow.js'
 import type { Gate } from './gate.js'
 import type { Outcome } from './lifecycle.js'
@@ -71,6 +71,9 @@ export interface FlowPlaces<J extends Waiting, L extends Line> {
 /** Gates that one claim looks at because their time has come, and jobs that it takes out from behind each. */
 const mostDue = 100
 const mostUnparked = 100
+
+/** Milliseconds, for who asks for permits that only an operator can give. */
+const askAgainLater = 1_000
 
 export class FlowControl<J extends Waiting, L extends Line> {
   readonly #places: FlowPlaces<J, L>
@@ -204,6 +207,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
     gate.change(change, declared)
     if (ref.of === 'group' || ref.of === 'key') gate.active = Object.keys(gate.settings).length > 0
     else this.activate(gate)
+    if (gate.settings.breaker === undefined && gate.breaker.phase !== 'closed') this.#withoutPolicy(gate, now)
     this.#review(gate, now)
     for (const governed of this.#places.parkedUnder(ref)) this.#review(governed, now)
   }
@@ -220,7 +224,11 @@ export class FlowControl<J extends Waiting, L extends Line> {
   /** Permits of a limiter, all or none: undefined when granted, else when to ask again. */
   acquire(name: string, permits: number, now: number): number | undefined {
     const gate = this.#places.gate({ of: 'limiter', name })
-    if (gate.room(now) < permits) return gate.opensAt(now, permits) ?? now
+    if (gate.room(now) < permits) {
+      const opensAt = gate.opensAt(now, permits) ?? now
+      // More than there ever will be, unless somebody changes the limit.
+      return opensAt > now ? opensAt : now + (gate.settings.limit?.rate?.per ?? askAgainLater)
+    }
     gate.spend(now, permits)
     this.#places.keepGate(gate)
     return undefined
@@ -234,6 +242,12 @@ export class FlowControl<J extends Waiting, L extends Line> {
     if (counts) gate.running = this.#places.running(gate.ref)
     this.#places.keepGate(gate)
     if (counts) this.#places.concern(gate.ref)
+  }
+
+  #withoutPolicy(gate: Gate, now: number): void {
+    const { phase } = gate.breaker
+    gate.breaker = withoutPolicy(gate.breaker, now)
+    if (gate.breaker.phase !== phase) this.#places.breakerChanged(gate.ref.name, gate)
   }
 
   /** Whether parked jobs of a gate are worth a look, and when. */
