@@ -21,13 +21,20 @@ interface Rules {
 const noLimit: Limit = {}
 const noSettings: FlowSettings = {}
 
+/** What a group or key has in one line. Lines open and close apart, so what waits for each is known apart. */
+export interface LineShare extends TurnOwner {
+  /** Jobs that stand in the line. */
+  standing: number
+  /** Jobs that belong there and are parked behind this gate. */
+  parked: number
+}
+
 /** What an engine stores of a gate besides its settings. */
 export interface GateState {
   pending: number
   parked: number
   running: number
-  tag: number
-  backTag: number
+  lines: Map<number, LineShare>
   active: boolean
   dueAt: number | undefined
   starts: Starts
@@ -36,7 +43,7 @@ export interface GateState {
   quarantine: Quarantine
 }
 
-export class Gate implements GateState, TurnOwner {
+export class Gate implements GateState {
   readonly ref: GateRef
   /** Of a group its queue's, of a key its definition's. */
   readonly parent: Gate | undefined
@@ -46,8 +53,8 @@ export class Gate implements GateState, TurnOwner {
   parked = 0
   /** Jobs that run, by their leases: one whose worker was lost counts until it is rescued. */
   running = 0
-  tag = 0
-  backTag = 0
+  /** By the numbers of the lines. */
+  lines = new Map<number, LineShare>()
   /** It has settings of its own, or was closed from outside: it counts, and is kept, from then on. */
   active = false
   /** When parked jobs are worth a look. */
@@ -95,6 +102,15 @@ export class Gate implements GateState, TurnOwner {
     else this.#chosen = changed(this.#chosen, change)
     this.#settings = { ...this.#declared, ...this.#chosen }
     this.#rules = undefined
+  }
+
+  shareIn(line: number): LineShare {
+    let share = this.lines.get(line)
+    if (share === undefined) {
+      share = { tag: 0, backTag: 0, standing: 0, parked: 0 }
+      this.lines.set(line, share)
+    }
+    return share
   }
 
   get weight(): number {

@@ -154,19 +154,21 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     place.jobs.add(entry)
   }
 
-  unpark(gate: Gate): Entry | undefined {
-    return this.#place(gate.ref).jobs.take(1)[0]
+  unpark(gate: Gate, line: number): Entry | undefined {
+    const { jobs } = this.#place(gate.ref)
+    const [entry] = jobs.after(line, 0)
+    if (entry?.rank !== line) return undefined
+    jobs.delete(entry)
+    return entry
   }
 
-  remove(entry: Entry): Gate | undefined {
-    const { place } = storyOf(entry)
+  remove(entry: Entry): { line: number; behind: Gate | undefined } {
+    const place = storyOf(entry).place as Place
     storyOf(entry).place = undefined
-    if (place instanceof GatePlace) {
-      place.jobs.delete(entry)
-      return place.gate
-    }
-    place?.jobs.delete(entry)
-    return undefined
+    place.jobs.delete(entry)
+    return place instanceof GatePlace
+      ? { line: entry.rank, behind: place.gate }
+      : { line: place.num, behind: undefined }
   }
 
   running(ref: GateRef): number {

@@ -1,6 +1,6 @@
 import { closedBreaker } from '../../core/breaker.js'
 import { type FlowSettings, type GateRef, ownerOf } from '../../core/flow.js'
-import { Gate } from '../../core/gate.js'
+import { Gate, type LineShare } from '../../core/gate.js'
 import { noQuarantine } from '../../core/quarantine.js'
 import { noStarts } from '../../core/rate.js'
 import type { Database } from './connection.js'
@@ -12,8 +12,7 @@ interface GateRow {
   readonly pending: number
   readonly parked: number
   readonly running: number
-  readonly tag: number
-  readonly backTag: number
+  readonly lines: string | null
   readonly active: number
   readonly dueAt: number | null
   readonly declared: string | null
@@ -109,7 +108,8 @@ export class GateTable {
 
   /** Of what is stored, and of what this transaction has made of it. */
   nextDue(): number | undefined {
-    const old = (named: Named) => this.#changed.has(keyOf(refOf(named))) || this.#gone.has(keyOf(refOf(named)))
+    const old = (named: Named) =>
+      this.#changed.has(keyOf(refOf(named))) || this.#gone.has(keyOf(refOf(named)))
     const stored = this.#nextDue.all(this.#changed.size + this.#gone.size + 1).find((named) => !old(named))
     let next = stored?.dueAt
     for (const { gate } of this.#changed.values()) {
@@ -159,8 +159,7 @@ export class GateTable {
       gate.pending,
       gate.parked,
       gate.running,
-      gate.tag,
-      gate.backTag,
+      linesText(gate),
       gate.active ? 1 : 0,
       gate.dueAt ?? null,
       settingsText(gate.declared),
@@ -217,11 +216,14 @@ function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): Gate {
   gate.pending = row.pending
   gate.parked = row.parked
   gate.running = row.running
-  gate.tag = row.tag
-  gate.backTag = row.backTag
+  gate.lines = new Map(parse<[number, LineShare][]>(row.lines))
   gate.active = row.active === 1
   gate.dueAt = row.dueAt ?? undefined
   return Object.assign(gate, parse<Memory>(row.memory))
+}
+
+function linesText({ lines }: Gate): string | null {
+  return lines.size === 0 ? null : JSON.stringify([...lines])
 }
 
 function settingsText(settings: FlowSettings): string | null {

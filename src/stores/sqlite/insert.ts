@@ -87,8 +87,7 @@ export function makeInsert(tables: Tables, flow: Flow, signals: Told): Insert {
   /** Flow control decides where it stands, and its row is written with that. */
   function insertInLine(job: NewJob, kind: Kind, now: number): { changes: number; lastInsertRowid: number } {
     if (exists.get(job.id) !== undefined) return { changes: 0, lastInsertRowid: 0 }
-    const create = (turn: number | null) =>
-      insertRow(job, kind, 'pending', now, now, turn).lastInsertRowid as number
+    const create = (turn: number) => insertRow(job, kind, 'pending', now, now, turn).lastInsertRowid as number
     const waiting = { job, rank: 0, seq: 0, create }
     flow.enter(waiting, false, now)
     return { changes: 1, lastInsertRowid: waiting.seq }

@@ -1,5 +1,5 @@
 -- :gate
-SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 
 -- :lastNum
@@ -9,12 +9,12 @@ SELECT last_gate FROM millrace_flow
 UPDATE millrace_flow SET last_gate = ?
 
 -- :keepGate
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, declared, chosen, memory)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
-  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
-  chosen = excluded.chosen, memory = excluded.memory
+  pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
+  active = excluded.active, due_at = excluded.due_at, declared = excluded.declared, chosen = excluded.chosen,
+  memory = excluded.memory
 
 -- :forgetGate
 DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
@@ -32,7 +32,7 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 
 -- :lines  of a lane, as they came
-SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 
 -- :addLine
@@ -81,4 +81,4 @@ WHERE t.what = 'running' AND q.name = ?
 SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
 
 -- :firstParked
-SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+SELECT seq FROM millrace_turn WHERE line = ? AND rank = ? ORDER BY seq LIMIT 1
