@@ -48,6 +48,8 @@ export interface FlowPlaces<J extends Waiting, L extends Line> {
   forgetGate(gate: Gate): void
   /** Gates whose `dueAt` has come, the earliest first. */
   dueGates(now: number, limit: number): Gate[]
+  /** Gates whose `idleAt` has come. */
+  idleGates(now: number, limit: number): Gate[]
   line(queue: string, lane: number, name: string): L
   keepLine(line: L): void
   /** Takes the first jobs out of a line. */
@@ -170,6 +172,11 @@ export class FlowControl<J extends Waiting, L extends Line> {
     else this.#park(job, closed, line, now)
   }
 
+  /** Forgets gates that only time kept. */
+  forgetIdle(now: number, limit: number): void {
+    for (const gate of this.#places.idleGates(now, limit)) this.#review(gate, now)
+  }
+
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
   ended(job: FlowSubject, outcome: Outcome, startedAt: number, count: number, now: number): void {
     if (outcome.hold > 0) this.#hold(job, now + outcome.hold)
@@ -265,7 +272,8 @@ export class FlowControl<J extends Waiting, L extends Line> {
   /** Whether parked jobs of a gate are worth a look, and when. */
   #review(gate: Gate, now: number): void {
     gate.dueAt = this.#dueAt(gate, now)
-    if (gate.isIdle(now)) this.#places.forgetGate(gate)
+    gate.idleAt = gate.whenIdle()
+    if (gate.idleAt !== undefined && gate.idleAt <= now) this.#places.forgetGate(gate)
     else this.#places.keepGate(gate)
   }
 

@@ -37,6 +37,7 @@ export interface GateState {
   lines: Map<number, LineShare>
   active: boolean
   dueAt: number | undefined
+  idleAt: number | undefined
   starts: Starts
   heldUntil: number
   breaker: BreakerState
@@ -59,6 +60,8 @@ export class Gate implements GateState {
   active = false
   /** When parked jobs are worth a look. */
   dueAt: number | undefined = undefined
+  /** When it may be forgotten, if nothing happens until then. */
+  idleAt: number | undefined = undefined
   starts = noStarts
   /** Told by a handler: nothing starts before this time. */
   heldUntil = 0
@@ -171,11 +174,12 @@ export class Gate implements GateState {
     return this.#rule.limit.concurrency !== undefined || this.breaker.phase !== 'closed'
   }
 
-  /** Nothing would be lost without it. */
-  isIdle(now: number): boolean {
-    if (this.pending + this.running > 0 || this.heldUntil > now || this.active) return false
+  /** When nothing is lost without it, if nothing happens until then; undefined while it is in use. */
+  whenIdle(): number | undefined {
+    if (this.pending + this.running > 0 || this.active) return undefined
     const { rate } = this.#rule.limit
-    return rate === undefined || (this.starts.slots.at(-1)?.[0] ?? 0) <= now - rate.per
+    const last = this.starts.slots.at(-1)
+    return Math.max(this.heldUntil, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
   }
 
   get #rule(): Rules {

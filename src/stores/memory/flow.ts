@@ -35,6 +35,7 @@ class GatePlace {
   isDue = false
   /** It has a state of its own, and is not just what its groups or keys go by. */
   isKept = false
+  fading: Fading | undefined = undefined
 
   constructor(num: number, gate: Gate) {
     this.num = num
@@ -44,6 +45,13 @@ class GatePlace {
   get seq(): number {
     return this.num
   }
+}
+
+/** A gate that will be idle: when, then as they came. */
+interface Fading {
+  readonly rank: number
+  readonly seq: number
+  readonly gate: Gate
 }
 
 export type Place = FlowLine | GatePlace
@@ -62,6 +70,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   }
   readonly #lines: FlowLine[] = []
   readonly #due = new Sorted<GatePlace>()
+  readonly #fading = new Sorted<Fading>()
   #count = 0
 
   constructor(kinds: Kinds, signals: Signals) {
@@ -90,6 +99,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   keepGate(gate: Gate): void {
     const place = this.#place(gate.ref)
     place.isKept = true
+    this.#keepFading(place)
     if (place.isDue && place.rank === gate.dueAt) return
     if (place.isDue) this.#due.delete(place)
     place.isDue = gate.dueAt !== undefined
@@ -99,6 +109,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   }
 
   forgetGate(gate: Gate): void {
+    gate.idleAt = undefined
     this.keepGate(gate)
     this.#gates[gate.ref.of].delete(keyOf(gate.ref))
   }
@@ -110,6 +121,15 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
       due.push(place.gate)
     }
     return due
+  }
+
+  idleGates(now: number, limit: number): Gate[] {
+    const idle: Gate[] = []
+    for (const { rank, gate } of this.#fading.after(Number.NEGATIVE_INFINITY, 0)) {
+      if (rank > now || idle.length === limit) break
+      idle.push(gate)
+    }
+    return idle
   }
 
   get nextDue(): number | undefined {
@@ -197,6 +217,14 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
 
   quarantined(job: string, on: boolean): void {
     this.#signals.quarantine(job, on)
+  }
+
+  #keepFading(place: GatePlace): void {
+    const { idleAt } = place.gate
+    if (place.fading?.rank === idleAt) return
+    if (place.fading !== undefined) this.#fading.delete(place.fading)
+    place.fading = idleAt === undefined ? undefined : { rank: idleAt, seq: place.num, gate: place.gate }
+    if (place.fading !== undefined) this.#fading.add(place.fading)
   }
 
   #find(ref: GateRef): GatePlace | undefined {

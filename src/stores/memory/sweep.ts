@@ -11,6 +11,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const orphans = findOrphans(tables, now, limit)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
+  tables.flow.forgetIdle(now, limit)
   const next = soonest(tables)
   return {
     promoted,

@@ -116,6 +116,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     return this.gates.due(now, limit)
   }
 
+  idleGates(now: number, limit: number): Gate[] {
+    this.#refresh()
+    return this.gates.idle(now, limit)
+  }
+
   parkedUnder(ref: GateRef): Gate[] {
     return this.gates.parkedUnder(ref)
   }

@@ -15,6 +15,7 @@ interface GateRow {
   readonly lines: string | null
   readonly active: number
   readonly dueAt: number | null
+  readonly idleAt: number | null
   readonly declared: string | null
   readonly chosen: string | null
   readonly memory: string | null
@@ -48,6 +49,7 @@ export class GateTable {
   readonly #write
   readonly #remove
   readonly #due
+  readonly #idle
   readonly #nextDue
   readonly #parkedUnder
   readonly #list
@@ -59,6 +61,7 @@ export class GateTable {
     this.#write = db.prepare(sql.keepGate)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
+    this.#idle = db.prepare<[number, number], Named>(sql.idle)
     this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
     this.#list = db.prepare<[string, string, string, number], { owner: string; name: string }>(sql.gates)
@@ -104,6 +107,11 @@ export class GateTable {
       .sort((a, b) => (a.gate.dueAt as number) - (b.gate.dueAt as number) || a.num - b.num)
       .slice(0, limit)
       .map(({ gate }) => gate)
+  }
+
+  /** Those that only time has kept until now, as stored. */
+  idle(now: number, limit: number): Gate[] {
+    return this.#idle.all(now, limit).flatMap((named) => this.find(refOf(named)) ?? [])
   }
 
   /** Of what is stored, and of what this transaction has made of it. */
@@ -162,6 +170,7 @@ export class GateTable {
       linesText(gate),
       gate.active ? 1 : 0,
       gate.dueAt ?? null,
+      gate.idleAt ?? null,
       settingsText(gate.declared),
       settingsText(gate.chosen),
       memoryText(gate),
@@ -219,6 +228,7 @@ function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): Gate {
   gate.lines = new Map(parse<[number, LineShare][]>(row.lines))
   gate.active = row.active === 1
   gate.dueAt = row.dueAt ?? undefined
+  gate.idleAt = row.idleAt ?? undefined
   return Object.assign(gate, parse<Memory>(row.memory))
 }
 

@@ -277,7 +277,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, pending, remove),
+    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
     acquire,

@@ -63,7 +63,7 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 
 export const flow = {
   gate: `
-SELECT num, pending, parked, running, lines, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 `,
   lastNum: `
@@ -73,18 +73,21 @@ SELECT last_gate FROM millrace_flow
 UPDATE millrace_flow SET last_gate = ?
 `,
   keepGate: `
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, idle_at, declared, chosen, memory)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, owner, name) DO UPDATE SET
   pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
-  active = excluded.active, due_at = excluded.due_at, declared = excluded.declared, chosen = excluded.chosen,
-  memory = excluded.memory
+  active = excluded.active, due_at = excluded.due_at, idle_at = excluded.idle_at, declared = excluded.declared,
+  chosen = excluded.chosen, memory = excluded.memory
 `,
   forgetGate: `
 DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 `,
   due: `
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
+`,
+  idle: `
+SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
 `,
   nextDue: `
 SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
@@ -539,6 +542,7 @@ CREATE TABLE millrace_gate (
   lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
   active   INTEGER NOT NULL,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
+  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
@@ -549,6 +553,7 @@ CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
 INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 ` },
 ]

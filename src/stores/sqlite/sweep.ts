@@ -1,6 +1,7 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
+import type { Flow, Places } from './flow.js'
 import { stateName } from './insert.js'
 import type { Pending } from './pending.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
@@ -30,12 +31,18 @@ interface OrphanRow {
   readonly cancel_reason: string | null
 }
 
+interface SweepParts {
+  readonly pending: Pending
+  readonly flow: Flow
+  readonly places: Places
+  readonly remove: RemoveRun
+}
+
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  pending: Pending,
-  remove: RemoveRun,
+  { pending, flow, places, remove }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -51,7 +58,8 @@ export function makeSweep(
   return async (request) => {
     const now = clock.now()
     const found = findOrphans(now, request.limit)
-    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0
+    const hasIdleGate = places.idleGates(now, 1).length > 0
+    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0 || hasIdleGate
     const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
     const next = nextDue.get()
     return {
@@ -76,6 +84,7 @@ export function makeSweep(
   function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
+    flow.forgetIdle(now, request.limit)
     return { promoted: promote(now, request.limit), pruned: prune(now, request) }
   }
 

@@ -1,5 +1,5 @@
 -- :gate
-SELECT num, pending, parked, running, lines, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 
 -- :lastNum
@@ -9,18 +9,21 @@ SELECT last_gate FROM millrace_flow
 UPDATE millrace_flow SET last_gate = ?
 
 -- :keepGate
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, idle_at, declared, chosen, memory)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, owner, name) DO UPDATE SET
   pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
-  active = excluded.active, due_at = excluded.due_at, declared = excluded.declared, chosen = excluded.chosen,
-  memory = excluded.memory
+  active = excluded.active, due_at = excluded.due_at, idle_at = excluded.idle_at, declared = excluded.declared,
+  chosen = excluded.chosen, memory = excluded.memory
 
 -- :forgetGate
 DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 
 -- :due
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
+
+-- :idle
+SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
 
 -- :nextDue
 SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?

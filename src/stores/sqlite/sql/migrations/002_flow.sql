@@ -38,6 +38,7 @@ CREATE TABLE millrace_gate (
   lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
   active   INTEGER NOT NULL,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
+  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
@@ -48,4 +49,5 @@ CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
 INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
