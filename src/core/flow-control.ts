@@ -76,6 +76,9 @@ export interface FlowPlaces<J extends Waiting, L extends Line> {
 const mostDue = 100
 const mostUnparked = 100
 
+/** Jobs that one claim moves out of the way in one line, before it leaves the rest to the next. */
+export const mostMoved = 1_000
+
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
@@ -121,15 +124,19 @@ export class FlowControl<J extends Waiting, L extends Line> {
     return Math.max(now, ...closed.map((gate) => gate.opensAt(now) ?? Number.POSITIVE_INFINITY))
   }
 
-  /** Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked. */
+  /**
+   * Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked, though not
+   * more than `mostMoved` of them.
+   */
   take(line: L, count: number, now: number): J[] {
     const taken: J[] = []
-    while (taken.length < count) {
+    for (let looked = 0; taken.length < count && looked < mostMoved + taken.length; ) {
       const heads = this.#places.takeHeads(line, count - taken.length)
       for (const job of heads) {
         line.served = Math.max(line.served, job.rank)
         if (this.#startOrPark(job, line, now)) taken.push(job)
       }
+      looked += heads.length
       if (heads.length === 0) break
     }
     this.#places.keepLine(line)
