@@ -33,6 +33,9 @@ class GatePlace {
   /** Orders those that are due: when, then as they came. */
   rank = 0
   isDue = false
+  /** It has a state of its own, and is not just what its groups or keys go by. */
+  isKept = false
+  fading: Fading | undefined = undefined
 
   constructor(num: number, gate: Gate) {
     this.num = num
@@ -42,6 +45,13 @@ class GatePlace {
   get seq(): number {
     return this.num
   }
+}
+
+/** A gate that will be idle: when, then as they came. */
+interface Fading {
+  readonly rank: number
+  readonly seq: number
+  readonly gate: Gate
 }
 
 export type Place = FlowLine | GatePlace
@@ -60,6 +70,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   }
   readonly #lines: FlowLine[] = []
   readonly #due = new Sorted<GatePlace>()
+  readonly #fading = new Sorted<Fading>()
   #count = 0
 
   constructor(kinds: Kinds, signals: Signals) {
@@ -75,8 +86,8 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     return this.#place(ref).gate
   }
 
-  gates(of: GateRef['of']): Iterable<{ readonly gate: Gate; readonly num: number }> {
-    return this.#gates[of].values()
+  *gates(of: GateRef['of']): Generator<{ readonly gate: Gate; readonly num: number }, void> {
+    for (const place of this.#gates[of].values()) if (place.isKept) yield place
   }
 
   /** Places where jobs wait, by their numbers. */
@@ -87,6 +98,8 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
 
   keepGate(gate: Gate): void {
     const place = this.#place(gate.ref)
+    place.isKept = true
+    this.#keepFading(place)
     if (place.isDue && place.rank === gate.dueAt) return
     if (place.isDue) this.#due.delete(place)
     place.isDue = gate.dueAt !== undefined
@@ -96,6 +109,7 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   }
 
   forgetGate(gate: Gate): void {
+    gate.idleAt = undefined
     this.keepGate(gate)
     this.#gates[gate.ref.of].delete(keyOf(gate.ref))
   }
@@ -107,6 +121,15 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
       due.push(place.gate)
     }
     return due
+  }
+
+  idleGates(now: number, limit: number): Gate[] {
+    const idle: Gate[] = []
+    for (const { rank, gate } of this.#fading.after(Number.NEGATIVE_INFINITY, 0)) {
+      if (rank > now || idle.length === limit) break
+      idle.push(gate)
+    }
+    return idle
   }
 
   get nextDue(): number | undefined {
@@ -151,19 +174,21 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     place.jobs.add(entry)
   }
 
-  unpark(gate: Gate): Entry | undefined {
-    return this.#place(gate.ref).jobs.take(1)[0]
+  unpark(gate: Gate, line: number): Entry | undefined {
+    const { jobs } = this.#place(gate.ref)
+    const [entry] = jobs.after(line, 0)
+    if (entry?.rank !== line) return undefined
+    jobs.delete(entry)
+    return entry
   }
 
-  remove(entry: Entry): Gate | undefined {
-    const { place } = storyOf(entry)
+  remove(entry: Entry): { line: number; behind: Gate | undefined } {
+    const place = storyOf(entry).place as Place
     storyOf(entry).place = undefined
-    if (place instanceof GatePlace) {
-      place.jobs.delete(entry)
-      return place.gate
-    }
-    place?.jobs.delete(entry)
-    return undefined
+    place.jobs.delete(entry)
+    return place instanceof GatePlace
+      ? { line: entry.rank, behind: place.gate }
+      : { line: place.num, behind: undefined }
   }
 
   running(ref: GateRef): number {
@@ -192,6 +217,14 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
 
   quarantined(job: string, on: boolean): void {
     this.#signals.quarantine(job, on)
+  }
+
+  #keepFading(place: GatePlace): void {
+    const { idleAt } = place.gate
+    if (place.fading?.rank === idleAt) return
+    if (place.fading !== undefined) this.#fading.delete(place.fading)
+    place.fading = idleAt === undefined ? undefined : { rank: idleAt, seq: place.num, gate: place.gate }
+    if (place.fading !== undefined) this.#fading.add(place.fading)
   }
 
   #find(ref: GateRef): GatePlace | undefined {

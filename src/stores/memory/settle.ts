@@ -38,8 +38,9 @@ function settleOne(
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
-  tables.leave(entry)
+  // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) tables.flow.ended(entry.job, outcome, lease.at, 1, now)
+  tables.leave(entry)
   if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {

@@ -13,6 +13,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   tables.holders.forget(now, limit, (id) => isLive(tables, id))
+  tables.flow.forgetIdle(now, limit)
   const next = soonest(tables)
   return {
     promoted,

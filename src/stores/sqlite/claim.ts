@@ -1,3 +1,4 @@
+import { mostMoved } from '../../core/flow-control.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
@@ -9,7 +10,8 @@ import type { QueueRow, Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
 export interface Claim {
-  take(worker: string, request: ClaimRequest): ClaimedJob[]
+  /** `more`: it has not looked at all that may start, so that another claim is worth it at once. */
+  take(worker: string, request: ClaimRequest): { readonly jobs: ClaimedJob[]; readonly more: boolean }
   /** Whether a claim would give anything; reads only. */
   couldFind(worker: string, request: ClaimRequest): boolean
   /** When a limit that holds up jobs of the asked queues opens by itself; reads only. */
@@ -43,6 +45,7 @@ interface Asked {
   readonly claimed: ClaimedJob[]
   /** Jobs went from a plain line to one that may not have been looked at. */
   moved: boolean
+  more: boolean
 }
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
@@ -93,11 +96,12 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return head.get(id, lane) === undefined ? names : ['', ...names]
   }
 
-  function takeAll(worker: string, request: ClaimRequest): ClaimedJob[] {
+  function takeAll(worker: string, request: ClaimRequest): ReturnType<Claim['take']> {
     const now = clock.now()
     const workerNum = renewWorker(worker, now + request.lease)
     const before = again.all(workerNum, request.token)
-    if (before.length > 0) return before.map((row) => toClaimedAgain(row, request.token))
+    if (before.length > 0)
+      return { jobs: before.map((row) => toClaimedAgain(row, request.token)), more: false }
     const asked: Asked = {
       worker: workerNum,
       token: request.token,
@@ -105,6 +109,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       turn: request.turn,
       claimed: [],
       moved: false,
+      more: false,
     }
     flow.unpark(now)
     takeByPicks(request.room, request.picks, (queue, lane, count) => {
@@ -114,7 +119,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
         ? takeWithLimits(asked, queue, row.id, lane, count)
         : takeHeads(asked, row.id, lane, count)
     })
-    return asked.claimed
+    return { jobs: asked.claimed, more: asked.more }
   }
 
   function takeHeads(
@@ -158,7 +163,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
     const { now } = asked
-    const taken = flow.take(line, Math.min(count, flow.room(line.queue, line.name, now)), now)
+    const most = Math.min(count, flow.room(line.queue, line.name, now))
+    const taken = flow.take(line, most, now)
+    if (taken.length < most && places.hasJobs(line)) asked.more = true
     const suspect = flow.isSuspect(line.name)
     for (const job of taken) {
       const { group, key } = job.job.flow ?? noFlow
@@ -175,12 +182,16 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   function takeFromPlain(asked: Asked, queue: string, queueId: number, lane: number, count: number): number {
     const { now, token } = asked
     let found = 0
-    for (let looked = 0; looked < mostMoved; ) {
+    for (let looked = 0; ; ) {
       const most = Math.min(count - found, flow.room(queue, '', now))
       if (most <= 0) break
       const rows = take.all(queueId, lane, most)
       const last = rows.at(-1)
       if (last === undefined) break
+      if (looked >= mostMoved) {
+        asked.more = true
+        break
+      }
       leave.run(queueId, lane, last[0])
       looked += rows.length
       let started = 0
@@ -242,9 +253,6 @@ type Own = Pick<ClaimedJob, 'group' | 'key' | 'suspect'>
 
 const noOwn: Own = { group: undefined, key: undefined, suspect: false }
 const noFlow = { group: undefined, key: undefined }
-
-/** Jobs that one claim looks at in a plain line. */
-const mostMoved = 1_000
 
 /** Renews a worker's lease and returns its number; a worker that was given up starts anew. */
 export function makeRenew(tables: Tables): (worker: string, expiresAt: number) => number {

@@ -12,14 +12,12 @@ export interface FlowJob {
   rank: number
   seq: number
   /** For a job that is not stored yet: stores it with its turn and returns its position. */
-  readonly create?: (turn: number | null) => number
+  readonly create?: (turn: number) => number
   /** Its row, when it was read to be claimed. */
   readonly row?: JobRowHead
 }
 
-export interface FlowLine extends Line {
-  readonly id: number
-}
+export type FlowLine = Line
 
 export type Flow = FlowControl<FlowJob, FlowLine>
 
@@ -80,7 +78,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#leaveHeads = db.prepare(sql.leaveHeads)
     this.#stand = db.prepare(sql.stand)
     this.#setTurn = db.prepare(sql.setTurn)
-    this.#firstParked = db.prepare<[number], number>(sql.firstParked).pluck()
+    this.#firstParked = db.prepare<[number, number], number>(sql.firstParked).pluck()
     this.#remove = db.prepare(sql.remove)
     this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
     this.#concernQueue = db.prepare(sql.concernQueue)
@@ -118,6 +116,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     return this.gates.due(now, limit)
   }
 
+  idleGates(now: number, limit: number): Gate[] {
+    this.#refresh()
+    return this.gates.idle(now, limit)
+  }
+
   parkedUnder(ref: GateRef): Gate[] {
     return this.gates.parkedUnder(ref)
   }
@@ -135,7 +138,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   }
 
   hasJobs(line: FlowLine): boolean {
-    return this.#hasJobs.get(line.id) !== undefined
+    return this.#hasJobs.get(line.num) !== undefined
   }
 
   line(queue: string, lane: number, name: string): FlowLine {
@@ -143,8 +146,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     const lines = this.lines(queueId, lane) as FlowLine[]
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
-      const id = this.#addLine.get(queueId, lane, name) as number
-      line = { id, queue, lane, name, served: 0, tag: 0, backTag: 0 }
+      const num = this.#addLine.get(queueId, lane, name) as number
+      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0 }
       lines.push(line)
       this.concern({ of: 'queue', name: queue })
     }
@@ -156,9 +159,9 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   }
 
   takeHeads(line: FlowLine, count: number): FlowJob[] {
-    const heads = this.#heads.all(line.id, count)
+    const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
-    if (last !== undefined) this.#leaveHeads.run(line.id, last[0], last[1])
+    if (last !== undefined) this.#leaveHeads.run(line.num, last[0], last[1])
     return heads.map((head) => {
       const row = head.slice(1, 13) as JobRowHead
       const subject = this.subjectOf(this.#tables.kind(row[2]), head[13], head[14], head[15])
@@ -168,40 +171,40 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
 
   stand(job: FlowJob, line: FlowLine): void {
     this.#place(job, job.rank)
-    this.#stand.run(line.id, job.rank, job.seq)
+    this.#stand.run(line.num, job.rank, job.seq)
   }
 
   park(job: FlowJob, gate: Gate): void {
-    this.#place(job, null)
-    this.#stand.run(-this.gates.num(gate), 0, job.seq)
+    this.#place(job, -job.rank)
+    this.#stand.run(-this.gates.num(gate), job.rank, job.seq)
   }
 
-  unpark(gate: Gate): FlowJob | undefined {
-    const line = -this.gates.num(gate)
-    const seq = this.#firstParked.get(line)
+  unpark(gate: Gate, line: number): FlowJob | undefined {
+    const behind = -this.gates.num(gate)
+    const seq = this.#firstParked.get(behind, line)
     if (seq === undefined) return undefined
-    this.#remove.run(line, 0, seq)
+    this.#remove.run(behind, line, seq)
     return this.job(seq)
   }
 
-  remove(job: FlowJob): Gate | undefined {
-    const { turn } = this.#subject.get(job.seq) as SubjectRow
+  remove(job: FlowJob): { line: number; behind: Gate | undefined } {
+    const turn = (this.#subject.get(job.seq) as SubjectRow).turn as number
     const { queue, lane, name, flow } = job.job
-    if (turn === null) {
-      const parked = [
+    if (turn < 0) {
+      const gates = [
         flow?.group === undefined ? undefined : this.gate({ of: 'group', queue, name: flow.group }),
         flow?.key === undefined ? undefined : this.gate({ of: 'key', job: name, name: flow.key }),
       ]
-      return parked.find(
-        (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), 0, job.seq).changes > 0,
+      const behind = gates.find(
+        (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), -turn, job.seq).changes > 0,
       )
+      return { line: -turn, behind }
     }
     const lines = this.lines(this.#tables.queueRow(queue)?.id as number, lane)
-    for (const line of lines) {
-      if (line.name !== '' && line.name !== name) continue
-      if (this.#remove.run(line.id, turn, job.seq).changes > 0) break
-    }
-    return undefined
+    const line = lines
+      .filter((one) => one.name === '' || one.name === name)
+      .find(({ num }) => this.#remove.run(num, turn, job.seq).changes > 0)
+    return { line: line?.num ?? 0, behind: undefined }
   }
 
   /** What is stored at this position. */
@@ -252,7 +255,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   /** The last thing a transaction does. */
   write(): void {
     this.gates.write()
-    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.id)
+    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.num)
     this.#changedLines.clear()
     this.#isFresh = false
   }
@@ -274,7 +277,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#isFresh = this.#tables.db.inTransaction
   }
 
-  #place(job: FlowJob, turn: number | null): void {
+  /** Its turn in line; of a parked job, the line that it belongs in as a negative number. */
+  #place(job: FlowJob, turn: number): void {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)
   }

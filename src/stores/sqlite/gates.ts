@@ -1,6 +1,6 @@
 import { closedBreaker } from '../../core/breaker.js'
 import { type FlowSettings, type GateRef, ownerOf } from '../../core/flow.js'
-import { Gate } from '../../core/gate.js'
+import { Gate, type LineShare } from '../../core/gate.js'
 import { noQuarantine } from '../../core/quarantine.js'
 import { noStarts } from '../../core/rate.js'
 import type { Database } from './connection.js'
@@ -12,10 +12,10 @@ interface GateRow {
   readonly pending: number
   readonly parked: number
   readonly running: number
-  readonly tag: number
-  readonly backTag: number
+  readonly lines: string | null
   readonly active: number
   readonly dueAt: number | null
+  readonly idleAt: number | null
   readonly declared: string | null
   readonly chosen: string | null
   readonly memory: string | null
@@ -49,6 +49,7 @@ export class GateTable {
   readonly #write
   readonly #remove
   readonly #due
+  readonly #idle
   readonly #nextDue
   readonly #parkedUnder
   readonly #list
@@ -60,7 +61,8 @@ export class GateTable {
     this.#write = db.prepare(sql.keepGate)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
-    this.#nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
+    this.#idle = db.prepare<[number, number], Named>(sql.idle)
+    this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
     this.#list = db.prepare<[string, string, string, number], { owner: string; name: string }>(sql.gates)
   }
@@ -107,9 +109,17 @@ export class GateTable {
       .map(({ gate }) => gate)
   }
 
-  /** Of what is stored: for those who only look. */
+  /** Those that only time has kept until now, as stored. */
+  idle(now: number, limit: number): Gate[] {
+    return this.#idle.all(now, limit).flatMap((named) => this.find(refOf(named)) ?? [])
+  }
+
+  /** Of what is stored, and of what this transaction has made of it. */
   nextDue(): number | undefined {
-    let next = this.#nextDue.get() ?? undefined
+    const old = (named: Named) =>
+      this.#changed.has(keyOf(refOf(named))) || this.#gone.has(keyOf(refOf(named)))
+    const stored = this.#nextDue.all(this.#changed.size + this.#gone.size + 1).find((named) => !old(named))
+    let next = stored?.dueAt
     for (const { gate } of this.#changed.values()) {
       if (gate.dueAt !== undefined && (next === undefined || gate.dueAt < next)) next = gate.dueAt
     }
@@ -157,10 +167,10 @@ export class GateTable {
       gate.pending,
       gate.parked,
       gate.running,
-      gate.tag,
-      gate.backTag,
+      linesText(gate),
       gate.active ? 1 : 0,
       gate.dueAt ?? null,
+      gate.idleAt ?? null,
       settingsText(gate.declared),
       settingsText(gate.chosen),
       memoryText(gate),
@@ -215,11 +225,15 @@ function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): Gate {
   gate.pending = row.pending
   gate.parked = row.parked
   gate.running = row.running
-  gate.tag = row.tag
-  gate.backTag = row.backTag
+  gate.lines = new Map(parse<[number, LineShare][]>(row.lines))
   gate.active = row.active === 1
   gate.dueAt = row.dueAt ?? undefined
+  gate.idleAt = row.idleAt ?? undefined
   return Object.assign(gate, parse<Memory>(row.memory))
+}
+
+function linesText({ lines }: Gate): string | null {
+  return lines.size === 0 ? null : JSON.stringify([...lines])
 }
 
 function settingsText(settings: FlowSettings): string | null {

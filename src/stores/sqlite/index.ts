@@ -277,7 +277,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, pending, remove),
+    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
     acquire,
@@ -289,9 +289,10 @@ function makeEngine(connection: Connection, clock: Clock) {
     const refused = rescue === true && tables.workerIsAlive(worker, clock.now())
     const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
     if (settlements.length > 0) signals.settled(settlements)
-    const claimed = wanted === undefined ? [] : claim.take(worker, wanted)
-    if (claimed.length > 0) signals.claimed(claimed)
-    return { settled, claimed, opens: wanted === undefined ? undefined : opens(wanted) }
+    if (wanted === undefined) return { settled, claimed: [], opens: undefined }
+    const { jobs, more } = claim.take(worker, wanted)
+    if (jobs.length > 0) signals.claimed(jobs)
+    return { settled, claimed: jobs, opens: more ? 0 : opens(wanted) }
   }
 
   function opens(wanted: ClaimRequest): number | undefined {

@@ -68,7 +68,7 @@ export function makeInsert(tables: Tables, flow: Flow, places: Places, signals: 
 
   function addReady(job: NewJob, kind: Kind, run: Run, now: number): InsertResult {
     if (takesTurns(job)) {
-      const create = (turn: number | null) => insertRow(job, kind, now, now, turn).lastInsertRowid as number
+      const create = (turn: number) => insertRow(job, kind, now, now, turn).lastInsertRowid as number
       flow.enter({ job, rank: 0, seq: 0, create }, false, now)
     } else {
       const { changes, lastInsertRowid } = insertRow(job, kind, now, now, null)

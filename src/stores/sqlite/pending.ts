@@ -22,8 +22,8 @@ export function makePending(
 
   return {
     enter(kind, seq, comesBack) {
-      const job = tables.queueRow(kind.queue)?.flow === 1 ? places.job(seq) : undefined
-      if (job === undefined || isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
+      const job = places.job(seq)
+      if (isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
       else flow.enter(job, comesBack, clock.now())
       signals.ready(kind.queue)
     },
@@ -33,6 +33,7 @@ export function makePending(
   }
 
   function isPlain({ job }: FlowJob): boolean {
-    return job.flow === undefined && flow.jobGate(job.name) === undefined
+    if (job.flow !== undefined) return false
+    return tables.queueRow(job.queue)?.flow !== 1 || flow.jobGate(job.name) === undefined
   }
 }

@@ -89,7 +89,7 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 
 export const flow = {
   gate: `
-SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 `,
   lastNum: `
@@ -99,11 +99,11 @@ SELECT last_gate FROM millrace_flow
 UPDATE millrace_flow SET last_gate = ?
 `,
   keepGate: `
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
+INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, idle_at, declared, chosen, memory)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
-  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
+  pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
+  active = excluded.active, due_at = excluded.due_at, idle_at = excluded.idle_at, declared = excluded.declared,
   chosen = excluded.chosen, memory = excluded.memory
 `,
   forgetGate: `
@@ -112,8 +112,11 @@ DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
   due: `
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 `,
+  idle: `
+SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
+`,
   nextDue: `
-SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
 `,
   parkedUnder: `
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
@@ -122,7 +125,7 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 `,
   lines: `
-SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 `,
   addLine: `
@@ -171,7 +174,7 @@ WHERE t.what = 'running' AND q.name = ?
 SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
 `,
   firstParked: `
-SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+SELECT seq FROM millrace_turn WHERE line = ? AND rank = ? ORDER BY seq LIMIT 1
 `,
   pendingByLane: `
 SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
@@ -532,7 +535,7 @@ ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;
 ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
-ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn, while it stands there
+ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn while it stands there, negative while it is parked
 
 -- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
 CREATE TABLE millrace_line (
@@ -546,7 +549,8 @@ CREATE TABLE millrace_line (
   UNIQUE (queue, lane, name)
 ) STRICT;
 
--- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it.
+-- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it, by the line
+-- that they belong in.
 CREATE TABLE millrace_turn (
   line INTEGER NOT NULL,
   rank REAL NOT NULL,
@@ -562,10 +566,10 @@ CREATE TABLE millrace_gate (
   pending  INTEGER NOT NULL,
   parked   INTEGER NOT NULL,
   running  INTEGER NOT NULL,
-  tag      REAL NOT NULL,
-  back_tag REAL NOT NULL,
+  lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
   active   INTEGER NOT NULL,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
+  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
@@ -576,6 +580,7 @@ CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
 INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 
 -- Who has the key of jobs that are deduped.

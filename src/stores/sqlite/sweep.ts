@@ -2,6 +2,7 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
+import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
 import { makeForgetDeath, type RemoveRun } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
@@ -30,12 +31,18 @@ interface OrphanRow {
   readonly cancel_reason: string | null
 }
 
+interface SweepParts {
+  readonly pending: Pending
+  readonly flow: Flow
+  readonly places: Places
+  readonly remove: RemoveRun
+}
+
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  pending: Pending,
-  remove: RemoveRun,
+  { pending, flow, places, remove }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -52,7 +59,9 @@ export function makeSweep(
   return async (request) => {
     const now = clock.now()
     const found = findOrphans(now, request.limit)
-    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0 || keys.isDue(now)
+    const hasIdleGate = places.idleGates(now, 1).length > 0
+    const work =
+      isDue(now) || hasExpired(now, request) || found.idle.length > 0 || hasIdleGate || keys.isDue(now)
     const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
     const next = nextDue.get()
     return {
@@ -78,6 +87,7 @@ export function makeSweep(
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
     keys.forget(now, request.limit)
+    flow.forgetIdle(now, request.limit)
     return { promoted: promote(now, request.limit), pruned: prune(now, request) }
   }
 

@@ -4,7 +4,7 @@ ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;
 ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
-ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn, while it stands there
+ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn while it stands there, negative while it is parked
 
 -- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
 CREATE TABLE millrace_line (
@@ -18,7 +18,8 @@ CREATE TABLE millrace_line (
   UNIQUE (queue, lane, name)
 ) STRICT;
 
--- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it.
+-- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it, by the line
+-- that they belong in.
 CREATE TABLE millrace_turn (
   line INTEGER NOT NULL,
   rank REAL NOT NULL,
@@ -34,10 +35,10 @@ CREATE TABLE millrace_gate (
   pending  INTEGER NOT NULL,
   parked   INTEGER NOT NULL,
   running  INTEGER NOT NULL,
-  tag      REAL NOT NULL,
-  back_tag REAL NOT NULL,
+  lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
   active   INTEGER NOT NULL,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
+  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
@@ -48,6 +49,7 @@ CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
 INSERT INTO millrace_flow VALUES (0);
 
 CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 
 -- Who has the key of jobs that are deduped.
