@@ -22,10 +22,12 @@ export interface FlowSubject {
   readonly flow: JobFlow | undefined
 }
 
-export interface Waiting {
+export interface Waiting<G extends Gate = Gate> {
   readonly job: FlowSubject
   /** Its turn. */
   rank: number
+  /** Remembered here while it waits. */
+  gates?: readonly G[] | undefined
 }
 
 export interface Line extends TurnOwner {
@@ -39,36 +41,36 @@ export interface Line extends TurnOwner {
 }
 
 /** What an engine keeps, all of it inside the step that is being carried out. */
-export interface FlowPlaces<J extends Waiting, L extends Line> {
-  findGate(ref: GateRef): Gate | undefined
+export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+  findGate(ref: GateRef): G | undefined
   /** Makes it on first use. */
-  gate(ref: GateRef): Gate
+  gate(ref: GateRef): G
   /** Its state changed. */
-  keepGate(gate: Gate): void
-  forgetGate(gate: Gate): void
+  keepGate(gate: G): void
+  forgetGate(gate: G): void
   /** Gates whose `dueAt` has come, the earliest first. */
-  dueGates(now: number, limit: number): Gate[]
+  dueGates(now: number, limit: number): G[]
   /** Gates whose `idleAt` has come. */
-  idleGates(now: number, limit: number): Gate[]
+  idleGates(now: number, limit: number): G[]
   line(queue: string, lane: number, name: string): L
   keepLine(line: L): void
   /** Takes the first jobs out of a line. */
   takeHeads(line: L, count: number): J[]
   stand(job: J, line: L): void
   /** Its rank is the number of the line that it belongs in. */
-  park(job: J, gate: Gate): void
+  park(job: J, gate: G): void
   /** Of those that belong in a line, takes the one that has waited longest out from behind the gate. */
-  unpark(gate: Gate, line: number): J | undefined
+  unpark(gate: G, line: number): J | undefined
   /** Takes a job out of wherever it waits; tells its line, and the gate that it was parked behind if it was. */
-  remove(job: J): { readonly line: number; readonly behind: Gate | undefined }
+  remove(job: J): { readonly line: number; readonly behind: G | undefined }
   /** Groups of a queue or keys of a definition that have parked jobs. */
-  parkedUnder(ref: GateRef): Iterable<Gate>
+  parkedUnder(ref: GateRef): Iterable<G>
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */
   concern(ref: GateRef): void
   ready(queue: string): void
-  breakerChanged(job: string, gate: Gate): void
+  breakerChanged(job: string, gate: G): void
   quarantined(job: string, on: boolean): void
 }
 
@@ -82,10 +84,12 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
-export class FlowControl<J extends Waiting, L extends Line> {
-  readonly #places: FlowPlaces<J, L>
+export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
+  readonly #places: FlowPlaces<J, L, G>
+  /** Gates that jobs of a queue and a definition share. */
+  readonly #shared = new Map<string, Map<string, readonly G[]>>()
 
-  constructor(places: FlowPlaces<J, L>) {
+  constructor(places: FlowPlaces<J, L, G>) {
     this.#places = places
   }
 
@@ -111,11 +115,14 @@ export class FlowControl<J extends Waiting, L extends Line> {
       if (behind === undefined) gate.shareIn(line).standing--
       this.#noLongerWaits(gate, now)
     }
+    job.gates = undefined
   }
 
   /** How many jobs of the line may start, as far as its queue and definition go. */
   room(queue: string, name: string, now: number): number {
-    return Math.min(...this.#sharedGates(queue, name).map((gate) => gate.room(now)))
+    let room = Number.POSITIVE_INFINITY
+    for (const gate of this.#sharedGates(queue, name)) room = Math.min(room, gate.room(now))
+    return room
   }
 
   /** When a line that has no room gets some by itself. */
@@ -168,7 +175,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
     }
   }
 
-  #unparkOne(gate: Gate, from: number, now: number): void {
+  #unparkOne(gate: G, from: number, now: number): void {
     const job = this.#places.unpark(gate, from)
     if (job === undefined) return
     this.#noLongerParked(gate, from)
@@ -185,10 +192,17 @@ export class FlowControl<J extends Waiting, L extends Line> {
   }
 
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
-  ended(job: FlowSubject, outcome: Outcome, startedAt: number, count: number, now: number): void {
+  ended(
+    job: FlowSubject,
+    outcome: Outcome,
+    startedAt: number,
+    count: number,
+    now: number,
+    known?: readonly G[],
+  ): void {
     if (outcome.hold > 0) this.#hold(job, now + outcome.hold)
     const ends = endsOf(outcome, startedAt, count)
-    const own = this.#gatesOf(job)
+    const own = known ?? this.#gatesOf(job)
     const shared = this.#sharedGates(job.queue, job.name)
     for (const gate of shared) {
       if (gate.ref.of === 'limiter') continue
@@ -201,7 +215,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
       gate.end(now, count, ends)
       this.#review(gate, now)
     }
-    if (!outcome.crashed) this.#ranQuietly(job.name, count)
+    if (!outcome.crashed) this.#ranQuietly(shared, count)
     if (own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
       this.#places.ready(job.queue)
   }
@@ -222,7 +236,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
   }
 
   /** A definition's gate, if it is more than a memory of crashes. */
-  jobGate(name: string): Gate | undefined {
+  jobGate(name: string): G | undefined {
     const gate = this.#places.findGate({ of: 'job', name })
     return gate?.active ? gate : undefined
   }
@@ -231,6 +245,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
   configure(ref: GateRef, change: FlowChange, declared: boolean, now: number): void {
     const gate = this.#places.gate(ref)
     gate.change(change, declared)
+    this.forget()
     if (ref.of === 'group' || ref.of === 'key') gate.active = Object.keys(gate.settings).length > 0
     else this.activate(gate)
     if (gate.settings.breaker === undefined && gate.breaker.phase !== 'closed') this.#withoutPolicy(gate, now)
@@ -261,30 +276,31 @@ export class FlowControl<J extends Waiting, L extends Line> {
   }
 
   /** From now on it counts; what runs already counts too. */
-  activate(gate: Gate): void {
+  activate(gate: G): void {
     if (gate.active) return
     gate.active = true
+    this.forget()
     const counts = gate.ref.of === 'queue' || gate.ref.of === 'job'
     if (counts) gate.running = this.#places.running(gate.ref)
     this.#places.keepGate(gate)
     if (counts) this.#places.concern(gate.ref)
   }
 
-  #withoutPolicy(gate: Gate, now: number): void {
+  #withoutPolicy(gate: G, now: number): void {
     const { phase } = gate.breaker
     gate.breaker = withoutPolicy(gate.breaker, now)
     if (gate.breaker.phase !== phase) this.#places.breakerChanged(gate.ref.name, gate)
   }
 
   /** Whether parked jobs of a gate are worth a look, and when. */
-  #review(gate: Gate, now: number): void {
+  #review(gate: G, now: number): void {
     gate.dueAt = this.#dueAt(gate, now)
     gate.idleAt = gate.whenIdle()
     if (gate.idleAt !== undefined && gate.idleAt <= now) this.#places.forgetGate(gate)
     else this.#places.keepGate(gate)
   }
 
-  #dueAt(gate: Gate, now: number): number | undefined {
+  #dueAt(gate: G, now: number): number | undefined {
     if (gate.parked === 0) return undefined
     const free = gate.room(now)
     if (free === 0) return gate.opensAt(now)
@@ -327,7 +343,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
     this.#places.stand(job, line)
   }
 
-  #park(job: J, gate: Gate, line: L, now: number): void {
+  #park(job: J, gate: G, line: L, now: number): void {
     job.rank = line.num
     gate.parked++
     gate.shareIn(line.num).parked++
@@ -335,12 +351,12 @@ export class FlowControl<J extends Waiting, L extends Line> {
     this.#review(gate, now)
   }
 
-  #noLongerParked(gate: Gate, line: number): void {
+  #noLongerParked(gate: G, line: number): void {
     gate.parked--
     gate.shareIn(line).parked--
   }
 
-  #noLongerWaits(gate: Gate, now: number): void {
+  #noLongerWaits(gate: G, now: number): void {
     gate.pending--
     this.#review(gate, now)
   }
@@ -355,43 +371,60 @@ export class FlowControl<J extends Waiting, L extends Line> {
     if (key === undefined) this.activate(gate)
   }
 
-  #ranQuietly(name: string, count: number): void {
-    const gate = this.jobGate(name)
-    if (gate?.quarantine.since === undefined) return
+  #ranQuietly(shared: readonly G[], count: number): void {
+    const gate = shared.find(({ quarantine }) => quarantine.since !== undefined)
+    if (gate === undefined) return
     gate.quarantine = afterQuietRuns(gate.quarantine, count)
     this.#places.keepGate(gate)
-    if (gate.quarantine.since === undefined) this.#places.quarantined(name, false)
+    if (gate.quarantine.since === undefined) this.#places.quarantined(gate.ref.name, false)
+  }
+
+  /** What is remembered of gates may be old. */
+  forget(): void {
+    this.#shared.clear()
   }
 
   /** The gates that the jobs of a line share. */
-  #sharedGates(queue: string, name: string): Gate[] {
-    const gates: Gate[] = []
-    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
-    if (ofQueue?.active) gates.push(ofQueue)
-    const ofJob = this.jobGate(name)
-    if (ofJob === undefined) return gates
-    gates.push(ofJob)
-    const { limiter } = ofJob.settings
-    if (limiter !== undefined) gates.push(this.#places.gate({ of: 'limiter', name: limiter }))
+  #sharedGates(queue: string, name: string): readonly G[] {
+    let ofQueue = this.#shared.get(queue)
+    if (ofQueue === undefined) {
+      ofQueue = new Map()
+      this.#shared.set(queue, ofQueue)
+    }
+    let gates = ofQueue.get(name)
+    if (gates === undefined) {
+      gates = this.#findShared(queue, name)
+      ofQueue.set(name, gates)
+    }
     return gates
   }
 
-  #ownGates(job: J): Gate[] {
-    return this.#gatesOf(job.job)
+  #findShared(queue: string, name: string): readonly G[] {
+    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
+    const ofJob = this.jobGate(name)
+    const limiter = ofJob?.settings.limiter
+    const ofLimiter =
+      limiter === undefined ? undefined : this.#places.findGate({ of: 'limiter', name: limiter })
+    return [ofQueue?.active ? ofQueue : undefined, ofJob, ofLimiter].filter((gate) => gate !== undefined)
   }
 
   /** The gates of one job's own: its group's, then its key's. The first one's turn it takes. */
-  #gatesOf({ name, queue, flow }: FlowSubject): Gate[] {
+  #ownGates(job: J): readonly G[] {
+    job.gates ??= this.#gatesOf(job.job)
+    return job.gates
+  }
+
+  #gatesOf({ name, queue, flow }: FlowSubject): readonly G[] {
     if (flow === undefined) return none
     const { group, key } = flow
-    const gates: Gate[] = []
+    const gates: G[] = []
     if (group !== undefined) gates.push(this.#places.gate({ of: 'group', queue, name: group }))
     if (key !== undefined) gates.push(this.#places.gate({ of: 'key', job: name, name: key }))
     return gates
   }
 }
 
-const none: Gate[] = []
+const none: readonly never[] = []
 
 function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
   const failed = outcome.failure !== undefined && !outcome.excused

@@ -39,7 +39,10 @@ function settleOne(
   const lease = entry.lease as Lease
   const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
-  if (entry.kind.queue.flow || outcome.hold > 0) tables.flow.ended(entry.job, outcome, lease.at, 1, now)
+  if (entry.kind.queue.flow || outcome.hold > 0) {
+    tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
+    if (entry.gates !== undefined) entry.gates = undefined
+  }
   tables.leave(entry)
   if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++

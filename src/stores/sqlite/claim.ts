@@ -1,6 +1,6 @@
 import { mostMoved } from '../../core/flow-control.js'
 import type { ClaimedJob } from '../../core/job.js'
-import { takeByPicks } from '../../core/lanes.js'
+import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import { takeByTurns } from '../../core/turns.js'
 import type { Flow, FlowLine, Places } from './flow.js'
@@ -43,6 +43,8 @@ interface Asked {
   readonly now: number
   readonly turn: number
   readonly claimed: ClaimedJob[]
+  /** Positions of those among them that were not leased with their whole line. */
+  readonly started: number[]
   /** Jobs went from a plain line to one that may not have been looked at. */
   moved: boolean
   more: boolean
@@ -53,7 +55,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   const { db, tally, clock } = tables
   const take = db.prepare<[number, number, number], JobRowHead>(sql.take).raw()
   const lease = db.prepare(sql.lease)
-  const leaseOne = db.prepare(sql.leaseOne)
+  const leaseEach = db.prepare(sql.leaseEach)
   const leave = db.prepare(sql.leave)
   const head = db.prepare<[number, number], number>(sql.head).pluck()
   const again = db.prepare<[number, string], [...Row, number]>(sql.again).raw()
@@ -65,7 +67,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     const num = tables.workerNumber(worker)
     if (num !== undefined && again.get(num, token) !== undefined) return true
     const now = clock.now()
-    if ((places.gates.nextDue() ?? Number.POSITIVE_INFINITY) <= now) return true
+    if (hasLimits(picks) && (places.nextDue() ?? Number.POSITIVE_INFINITY) <= now) return true
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return false
@@ -75,8 +77,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   }
 
   function opensAt({ picks }: ClaimRequest): number | undefined {
+    if (!hasLimits(picks)) return undefined
     const now = clock.now()
-    let at = places.gates.nextDue() ?? Number.POSITIVE_INFINITY
+    let at = places.nextDue() ?? Number.POSITIVE_INFINITY
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1 || row.flow === 0) continue
@@ -85,6 +88,11 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       }
     }
     return at === Number.POSITIVE_INFINITY ? undefined : at
+  }
+
+  /** Queues that have none pay for none. */
+  function hasLimits(picks: readonly LanePick[]): boolean {
+    return picks.some(({ queue }) => tables.queueRow(queue)?.flow === 1)
   }
 
   /** Of the lines of a lane that have jobs. */
@@ -108,10 +116,11 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       now,
       turn: request.turn,
       claimed: [],
+      started: [],
       moved: false,
       more: false,
     }
-    flow.unpark(now)
+    if (hasLimits(request.picks)) flow.unpark(now)
     takeByPicks(request.room, request.picks, (queue, lane, count) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return 0
@@ -119,6 +128,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
         ? takeWithLimits(asked, queue, row.id, lane, count)
         : takeHeads(asked, row.id, lane, count)
     })
+    if (asked.started.length > 0) leaseEach.run(workerNum, request.token, now, `[${asked.started.join(',')}]`)
     return { jobs: asked.claimed, more: asked.more }
   }
 
@@ -210,8 +220,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return found
   }
 
-  function startOne({ worker, token, now, claimed }: Asked, job: ClaimedJob, row: JobRowHead): void {
-    leaseOne.run(worker, row[0], token, now)
+  function startOne({ claimed, started }: Asked, job: ClaimedJob, row: JobRowHead): void {
+    started.push(row[0])
     tally.move(row[2], 'pending', 'running', 1)
     claimed.push(job)
   }

@@ -2,7 +2,8 @@ import type { GateRef } from '../../core/flow.js'
 import { FlowControl, type FlowPlaces, type FlowSubject, type Line } from '../../core/flow-control.js'
 import type { Gate } from '../../core/gate.js'
 import type { JobRowHead } from './claim.js'
-import { GateTable } from './gates.js'
+import { GateTable, type StoredGate } from './gates.js'
+import { type Positions, prepareAt } from './positions.js'
 import { flow as sql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 
@@ -11,6 +12,7 @@ export interface FlowJob {
   readonly job: FlowSubject
   rank: number
   seq: number
+  gates?: readonly StoredGate[] | undefined
   /** For a job that is not stored yet: stores it with its turn and returns its position. */
   readonly create?: (turn: number) => number
   /** Its row, when it was read to be claimed. */
@@ -19,7 +21,7 @@ export interface FlowJob {
 
 export type FlowLine = Line
 
-export type Flow = FlowControl<FlowJob, FlowLine>
+export type Flow = FlowControl<FlowJob, FlowLine, StoredGate>
 
 /** Who hears of what flow control does. */
 export interface FlowSignals {
@@ -37,14 +39,20 @@ export interface SubjectRow {
   readonly turn: number | null
 }
 
-type Head = [rank: number, ...row: JobRowHead, grp: string | null, key: string | null, gated: number | null]
+type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
 
-export class Places implements FlowPlaces<FlowJob, FlowLine> {
+/** Subjects per kind of job that are remembered. */
+const mostRemembered = 10_000
+
+export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly gates: GateTable
+  /** Who else remembers gates must forget them too. */
+  onForget: () => void = () => {}
   readonly #tables: Tables
   readonly #signals: FlowSignals
   readonly #lines = new Map<string, FlowLine[]>()
   readonly #changedLines = new Set<FlowLine>()
+  readonly #known = new Map<number, Map<string, FlowSubject>>()
   readonly #readLines
   readonly #addLine
   readonly #writeLine
@@ -56,6 +64,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   readonly #firstParked
   readonly #remove
   readonly #subject
+  readonly #subjects
   readonly #concernQueue
   readonly #concernJob
   readonly #runningOfQueue
@@ -81,6 +90,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#firstParked = db.prepare<[number, number], number>(sql.firstParked).pluck()
     this.#remove = db.prepare(sql.remove)
     this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
+    this.#subjects = prepareAt<SubjectRow>(db, sql.subjects)
     this.#concernQueue = db.prepare(sql.concernQueue)
     this.#concernJob = db.prepare(sql.concernJob)
     this.#runningOfQueue = db.prepare<[string], { kind: number; n: number }>(sql.runningOfQueue)
@@ -88,40 +98,45 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#dataVersion = db.prepare<[], number>('PRAGMA data_version').pluck()
   }
 
-  findGate(ref: GateRef): Gate | undefined {
+  findGate(ref: GateRef): StoredGate | undefined {
     this.#refresh()
     return this.gates.find(ref)
   }
 
-  gate(ref: GateRef): Gate {
+  gate(ref: GateRef): StoredGate {
     this.#refresh()
     return this.gates.of(ref)
   }
 
-  listGates(of: GateRef['of'], owner: string, name: string, limit: number): Gate[] {
+  listGates(of: GateRef['of'], owner: string, name: string, limit: number): StoredGate[] {
     this.#refresh()
     return this.gates.list(of, owner, name, limit)
   }
 
-  keepGate(gate: Gate): void {
+  keepGate(gate: StoredGate): void {
     this.gates.change(gate)
   }
 
-  forgetGate(gate: Gate): void {
+  forgetGate(gate: StoredGate): void {
     this.gates.forget(gate)
   }
 
-  dueGates(now: number, limit: number): Gate[] {
+  dueGates(now: number, limit: number): StoredGate[] {
     this.#refresh()
     return this.gates.due(now, limit)
   }
 
-  idleGates(now: number, limit: number): Gate[] {
+  nextDue(): number | undefined {
+    this.#refresh()
+    return this.gates.nextDue()
+  }
+
+  idleGates(now: number, limit: number): StoredGate[] {
     this.#refresh()
     return this.gates.idle(now, limit)
   }
 
-  parkedUnder(ref: GateRef): Gate[] {
+  parkedUnder(ref: GateRef): StoredGate[] {
     return this.gates.parkedUnder(ref)
   }
 
@@ -161,11 +176,10 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   takeHeads(line: FlowLine, count: number): FlowJob[] {
     const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
-    if (last !== undefined) this.#leaveHeads.run(line.num, last[0], last[1])
+    if (last !== undefined) this.#leaveHeads.run(line.num, last[15], last[0])
     return heads.map((head) => {
-      const row = head.slice(1, 13) as JobRowHead
-      const subject = this.subjectOf(this.#tables.kind(row[2]), head[13], head[14], head[15])
-      return { job: subject, rank: head[0], seq: row[0], row }
+      const subject = this.subjectOf(this.#tables.kind(head[2]), head[12], head[13], head[14])
+      return { job: subject, rank: head[15], seq: head[0], row: head as unknown as JobRowHead }
     })
   }
 
@@ -174,12 +188,12 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#stand.run(line.num, job.rank, job.seq)
   }
 
-  park(job: FlowJob, gate: Gate): void {
+  park(job: FlowJob, gate: StoredGate): void {
     this.#place(job, -job.rank)
     this.#stand.run(-this.gates.num(gate), job.rank, job.seq)
   }
 
-  unpark(gate: Gate, line: number): FlowJob | undefined {
+  unpark(gate: StoredGate, line: number): FlowJob | undefined {
     const behind = -this.gates.num(gate)
     const seq = this.#firstParked.get(behind, line)
     if (seq === undefined) return undefined
@@ -187,7 +201,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     return this.job(seq)
   }
 
-  remove(job: FlowJob): { line: number; behind: Gate | undefined } {
+  remove(job: FlowJob): { line: number; behind: StoredGate | undefined } {
     const turn = (this.#subject.get(job.seq) as SubjectRow).turn as number
     const { queue, lane, name, flow } = job.job
     if (turn < 0) {
@@ -207,18 +221,43 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     return { line: line?.num ?? 0, behind: undefined }
   }
 
+  /** What flow control knows these jobs by; one object for all that are alike to it. */
+  subjects(
+    leases: readonly { readonly seq: number; readonly kind: number }[],
+    positions: Positions,
+  ): FlowSubject[] {
+    const stored = new Map(this.#subjects.all([], positions).map((row) => [row.seq, row]))
+    return leases.map(({ seq, kind }) => {
+      const row = stored.get(seq)
+      return this.subjectOf(this.#tables.kind(kind), row?.grp ?? null, row?.key ?? null, row?.gated ?? null)
+    })
+  }
+
   /** What is stored at this position. */
   job(seq: number): FlowJob {
     const row = this.#subject.get(seq) as SubjectRow
     return { seq, rank: 0, job: this.subjectOf(this.#tables.kind(row.kind), row.grp, row.key, row.gated) }
   }
 
+  /** Remembered for those with a group or key, of which there are fewer than jobs. */
   subjectOf(kind: Kind, group: string | null, key: string | null, gated: number | null): FlowSubject {
-    const flow =
-      group === null && key === null && gated === null
+    let members = this.#known.get(kind.id)
+    if (members === undefined) {
+      members = new Map()
+      this.#known.set(kind.id, members)
+    }
+    const belongs = key === null ? (group ?? '') : `${group ?? ''}\n${key}`
+    let subject = members.get(belongs)
+    if (subject === undefined || (subject.flow?.gated === true) !== (gated === 1)) {
+      const plain = group === null && key === null && gated === null
+      const flow = plain
         ? undefined
         : { gated: gated === 1, group: group ?? undefined, key: key ?? undefined }
-    return { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+      subject = { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+      if (members.size >= mostRemembered) members.clear()
+      members.set(belongs, subject)
+    }
+    return subject
   }
 
   running(ref: GateRef): number {
@@ -244,7 +283,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#signals.ready(queue)
   }
 
-  breakerChanged(job: string, gate: Gate): void {
+  breakerChanged(job: string, gate: StoredGate): void {
     this.#signals.breaker(job, gate.breaker.phase)
   }
 
@@ -258,10 +297,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.num)
     this.#changedLines.clear()
     this.#isFresh = false
+    if (this.gates.isLarge) this.forget()
   }
 
   forget(): void {
+    this.onForget()
     this.gates.forgetAll()
+    this.#known.clear()
     this.#lines.clear()
     this.#changedLines.clear()
     this.#isFresh = false
@@ -286,5 +328,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
 
 export function makeFlow(tables: Tables, signals: FlowSignals): { flow: Flow; places: Places } {
   const places = new Places(tables, signals)
-  return { flow: new FlowControl(places), places }
+  const flow: Flow = new FlowControl<FlowJob, FlowLine, StoredGate>(places)
+  places.onForget = () => flow.forget()
+  return { flow, places }
 }

@@ -47,7 +47,7 @@ import { makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
-import { makeRemoveRun, makeSettle } from './settle.js'
+import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Tables } from './tables.js'
@@ -252,7 +252,7 @@ function makeEngine(connection: Connection, clock: Clock) {
   const { flow, places } = makeFlow(tables, signals)
   const insert = makeInsert(tables, flow, places, signals)
   const pending = makePending(tables, flow, places, signals)
-  const remove = makeRemoveRun(tables)
+  const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
   const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
   const claim = makeClaim(tables, flow, places)

@@ -1,5 +1,4 @@
-import type { FlowControl } from '../../core/flow-control.js'
-import type { FlowJob, FlowLine, Places } from './flow.js'
+import type { Flow, FlowJob, Places } from './flow.js'
 import { operate as operateSql, settle as settleSql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 
@@ -12,7 +11,7 @@ export interface Pending {
 
 export function makePending(
   tables: Tables,
-  flow: FlowControl<FlowJob, FlowLine>,
+  flow: Flow,
   places: Places,
   signals: { ready(queue: string): void },
 ): Pending {

@@ -20,8 +20,8 @@ INSERT INTO millrace_lease (worker, seq, token, at)
 SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
 `,
-  leaseOne: `
-INSERT INTO millrace_lease (worker, seq, token, at) VALUES (?, ?, ?, ?)
+  leaseEach: `
+INSERT INTO millrace_lease (worker, seq, token, at) SELECT ?, value, ?, ? FROM json_each(?)
 `,
   leave: `
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?
@@ -92,22 +92,16 @@ export const flow = {
 SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 `,
-  lastNum: `
-SELECT last_gate FROM millrace_flow
-`,
-  setLastNum: `
-UPDATE millrace_flow SET last_gate = ?
+  addGate: `
+INSERT INTO millrace_gate (scope, owner, name) VALUES (?, ?, ?) RETURNING num
 `,
   keepGate: `
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, idle_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
-  active = excluded.active, due_at = excluded.due_at, idle_at = excluded.idle_at, declared = excluded.declared,
-  chosen = excluded.chosen, memory = excluded.memory
+UPDATE millrace_gate SET
+  pending = ?, parked = ?, running = ?, lines = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ?, memory = ?
+WHERE num = ?
 `,
   forgetGate: `
-DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+DELETE FROM millrace_gate WHERE num = ?
 `,
   due: `
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
@@ -138,7 +132,7 @@ UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
 SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
 `,
   heads: `
-SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 `,
@@ -289,13 +283,13 @@ export const settle = {
   held: `
 SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ? AND token = ?
 `,
-  releaseRun: `
+  releaseAll: `
 DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
 `,
   release: `
 DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
 `,
-  removeRun: `
+  remove: `
 DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?
 `,
   removeAttempts: `
@@ -304,7 +298,7 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
   removeLogs: `
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 `,
-  completeRun: `
+  completeSilent: `
 UPDATE millrace_job SET
   state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL
 WHERE seq BETWEEN ? AND ?
@@ -559,27 +553,24 @@ CREATE TABLE millrace_turn (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE millrace_gate (
+  num      INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again: parked jobs stand under it
   scope    TEXT NOT NULL,             -- queue, job, group, key or limiter
   owner    TEXT NOT NULL,             -- the queue of a group, the definition of a key
   name     TEXT NOT NULL,
-  num      INTEGER NOT NULL,
-  pending  INTEGER NOT NULL,
-  parked   INTEGER NOT NULL,
-  running  INTEGER NOT NULL,
-  lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
-  active   INTEGER NOT NULL,
+  pending  INTEGER NOT NULL DEFAULT 0,
+  parked   INTEGER NOT NULL DEFAULT 0,
+  running  INTEGER NOT NULL DEFAULT 0,
+  lines    TEXT,                      -- what it has in each line: number, tags, standing and parked jobs
+  active   INTEGER NOT NULL DEFAULT 0,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
-  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
+  idle_at  INTEGER,                   -- when it may be forgotten, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
-  PRIMARY KEY (scope, owner, name)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (scope, owner, name)
+) STRICT;
 
-CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
-INSERT INTO millrace_flow VALUES (0);
-
-CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_due ON millrace_gate (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 

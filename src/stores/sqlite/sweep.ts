@@ -4,7 +4,8 @@ import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
 import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
-import { makeForgetDeath, type RemoveRun } from './settle.js'
+import { only } from './positions.js'
+import { makeForgetDeath, type Remove } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
 import { leaseToken } from './token.js'
@@ -35,7 +36,7 @@ interface SweepParts {
   readonly pending: Pending
   readonly flow: Flow
   readonly places: Places
-  readonly remove: RemoveRun
+  readonly remove: Remove
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
@@ -119,7 +120,7 @@ export function makeSweep(
   }
 
   function removeFinished(row: ExpiredRow): void {
-    remove(row.seq, row.seq)
+    remove(only(row.seq))
     if (row.cause !== null) forgetDeath(row.cause)
     tally.add(row.kind, stateName(row.state), -1)
     tally.total(row.kind, 'pruned', 1)

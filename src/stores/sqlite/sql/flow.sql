@@ -2,22 +2,16 @@
 SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 
--- :lastNum
-SELECT last_gate FROM millrace_flow
-
--- :setLastNum
-UPDATE millrace_flow SET last_gate = ?
+-- :addGate
+INSERT INTO millrace_gate (scope, owner, name) VALUES (?, ?, ?) RETURNING num
 
 -- :keepGate
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, lines, active, due_at, idle_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, lines = excluded.lines,
-  active = excluded.active, due_at = excluded.due_at, idle_at = excluded.idle_at, declared = excluded.declared,
-  chosen = excluded.chosen, memory = excluded.memory
+UPDATE millrace_gate SET
+  pending = ?, parked = ?, running = ?, lines = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ?, memory = ?
+WHERE num = ?
 
 -- :forgetGate
-DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+DELETE FROM millrace_gate WHERE num = ?
 
 -- :due
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
@@ -48,7 +42,7 @@ UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
 SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
 
 -- :heads
-SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 

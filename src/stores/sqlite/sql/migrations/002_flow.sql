@@ -28,27 +28,24 @@ CREATE TABLE millrace_turn (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE millrace_gate (
+  num      INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again: parked jobs stand under it
   scope    TEXT NOT NULL,             -- queue, job, group, key or limiter
   owner    TEXT NOT NULL,             -- the queue of a group, the definition of a key
   name     TEXT NOT NULL,
-  num      INTEGER NOT NULL,
-  pending  INTEGER NOT NULL,
-  parked   INTEGER NOT NULL,
-  running  INTEGER NOT NULL,
-  lines    TEXT,                      -- what it has in each line: turns, and jobs that stand or are parked, as JSON
-  active   INTEGER NOT NULL,
+  pending  INTEGER NOT NULL DEFAULT 0,
+  parked   INTEGER NOT NULL DEFAULT 0,
+  running  INTEGER NOT NULL DEFAULT 0,
+  lines    TEXT,                      -- what it has in each line: number, tags, standing and parked jobs
+  active   INTEGER NOT NULL DEFAULT 0,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
-  idle_at  INTEGER,                   -- when it may go, if nothing happens until then
+  idle_at  INTEGER,                   -- when it may be forgotten, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
-  PRIMARY KEY (scope, owner, name)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (scope, owner, name)
+) STRICT;
 
-CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
-INSERT INTO millrace_flow VALUES (0);
-
-CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_due ON millrace_gate (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
 CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
 
