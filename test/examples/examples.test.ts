@@ -44,6 +44,32 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'job broken (resize) died at attempt 1: the job ran longer than its timeout of 1000 ms',
     '6 completed, 1 dead',
   ],
+  'third-party-api': [
+    'acme waits for 300 ms',
+    '250 charged, 0 failed, no attempt lost to 2 answers of 429',
+    'never more than 100 starts a second: true; a few seconds',
+    'a report may start; two more at once: true, another: false',
+  ],
+  'fair-tenants': [
+    'waiting: 5000 noisy, 30 gold, 10 small',
+    'ran: 5 noisy, 20 gold, 0 small',
+    'waiting: 15 noisy, 0 gold, 20 small',
+  ],
+  overload: [
+    'critical: 40 of 40 done',
+    'low gave way before default, default before high: true',
+    'every job was done or counted: true',
+    '3 of 8 put off for an hour',
+    "429, Retry-After: 1: 5 jobs wait in 'mail'",
+  ],
+  'search-index': [
+    "saved 's': inserted",
+    "saved 'search': replaced",
+    'indexed so far: 0',
+    'after two quiet seconds: doc-1: search',
+    'never a pause: doc-2: draft 9,doc-2: draft 19',
+    'throttle: inserted, duplicate; the same job stands: true',
+  ],
   'local-queue': [
     'urgent: product 46: 146',
     '45 rows written, although the second write failed',
