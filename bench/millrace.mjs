@@ -208,6 +208,8 @@ function newJobs(count, delay = 0) {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
+    flow: undefined,
+    dedupe: undefined,
   }))
 }
 
@@ -243,11 +245,23 @@ export async function memory(options) {
 }
 
 /** A Millrace with one no-op job, and a way to wait until so many have run and nothing is left to write. */
-async function open({ engine, folder, synchronous, retain = 0 }, started = () => {}) {
+/** Flow control that never holds anything up, so that only its cost is measured. */
+const flows = {
+  none: {},
+  limit: { limit: { rate: { max: 1_000_000, per: '100ms' }, concurrency: 100_000 } },
+  breaker: { breaker: {} },
+  // Whose job comes next is anybody's guess.
+  groups: { group: ({ n }) => `tenant-${((n * 2654435761) >>> 8) % 1000}` },
+  // Each tenant adds fifty at a time, so that jobs that run side by side are far apart in the file.
+  blocks: { group: ({ n }) => `tenant-${Math.floor(n / 50) % 1000}` },
+}
+
+async function open({ engine, folder, synchronous, retain = 0, flow = 'none' }, started = () => {}) {
   let done = 0
   const noop = defineJob({
     name: 'noop',
     retain,
+    ...flows[flow],
     run: async () => {
       done++
       started()

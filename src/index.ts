@@ -10,6 +10,7 @@ export type { TransactionOption } from './client/enqueue.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
 export {
   type CancelResult,
+  type EnqueueStatus,
   JobHandle,
   type JobList,
   type JobSnapshot,
@@ -33,6 +34,7 @@ export {
 export type { BreakerPhase, BreakerPolicy } from './core/breaker.js'
 export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'
+export type { Dedupe, DedupeMode } from './core/dedupe.js'
 export {
   type AnyJob,
   cancel,
@@ -46,6 +48,7 @@ export {
   limited,
   snooze,
 } from './core/definition.js'
+export type { DepthPolicy, Overflow } from './core/depth.js'
 export type { Duration } from './core/duration.js'
 export {
   type ErrorCode,
@@ -60,11 +63,23 @@ export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './
 export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow.js'
 export type {
   BreakerOptions,
+  CompiledDedupe,
   CompiledFlow,
+  DedupeOptions,
+  DepthOptions,
   JobFlowOptions,
   LimitOptions,
+  QueueOptions,
   RateOptions,
 } from './core/flow-options.js'
+export {
+  type CompiledSandbox,
+  defineHandler,
+  fromModule,
+  type Handler,
+  type HandlerModule,
+  type SandboxOptions,
+} from './core/handler.js'
 export type {
   AttemptRecord,
   ClaimedJob,
@@ -115,5 +130,5 @@ export type {
   SweepRequest,
 } from './core/store.js'
 export { type JobsFilter, Millrace, type MillraceOptions } from './millrace.js'
-export type { WorkerOptions } from './worker/options.js'
+export type { SandboxPoolOptions, WorkerOptions } from './worker/options.js'
 export { Worker } from './worker/worker.js'

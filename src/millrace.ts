@@ -1,5 +1,5 @@
 import { DeadLetters } from './client/dead.js'
-import { Declarations } from './client/declare.js'
+import { Declarations, type DeclaredQueue } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
 import { DefinitionHandle } from './client/gates.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
@@ -14,9 +14,9 @@ import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
-import type { RateOptions } from './core/flow-options.js'
+import { compileQueue, type QueueOptions, type RateOptions } from './core/flow-options.js'
 import { type JobState, jobStates } from './core/job.js'
-import { integer, invalid, jobId, noUnknown, oneOf, time } from './core/options.js'
+import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
 import type { Store } from './core/store.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
@@ -28,6 +28,8 @@ export interface MillraceOptions {
   readonly store: string | Store
   /** The jobs that this process's workers can run. */
   readonly jobs?: readonly AnyJob[]
+  /** Limits of queues. What was chosen at run time wins over them. */
+  readonly queues?: Readonly<Record<string, QueueOptions>>
   /** @default jsonCodec */
   readonly codec?: Codec
   /** Bytes of an encoded input. @default 1 MiB */
@@ -50,6 +52,17 @@ export interface JobsFilter {
   readonly before?: Date | undefined
 }
 
+const millraceOptions = [
+  'store',
+  'jobs',
+  'queues',
+  'codec',
+  'maxPayload',
+  'maxResult',
+  'clock',
+  'random',
+] as const satisfies readonly (keyof MillraceOptions)[]
+
 /** One job system over one store. Opens the store on first use. */
 export class Millrace {
   /** Dead letters: list, group, retry, purge. */
@@ -62,7 +75,7 @@ export class Millrace {
   readonly #limiters = new Map<string, Limiter>()
 
   constructor(options: MillraceOptions) {
-    noUnknown(options, ['store', 'jobs', 'codec', 'maxPayload', 'maxResult', 'clock', 'random'], 'Millrace')
+    noUnknown(options, millraceOptions, 'Millrace')
     for (const job of options.jobs ?? []) this.#register(job)
     this.#runtime = new MillraceRuntime(options, this.#jobs)
     this.#inspector = new Inspector(this.#runtime)
@@ -159,6 +172,7 @@ export class Millrace {
     for (const limiter of this.#limiters.values()) limiter.close()
     await this.#enqueuer.flushed()
     await this.#runtime.close()
+    this.#enqueuer.close()
     this.#inspector.close()
   }
 
@@ -179,12 +193,17 @@ class MillraceRuntime implements Runtime {
   #store: Store | undefined
   readonly declarations = new Declarations(() => this.store)
   readonly #jobs: ReadonlyMap<string, AnyJob>
+  readonly #queues: readonly DeclaredQueue[]
   #opening: Promise<void> | undefined
   #closed = false
   #listening = false
 
   constructor(options: MillraceOptions, jobs: ReadonlyMap<string, AnyJob>) {
     this.#jobs = jobs
+    this.#queues = Object.entries(options.queues ?? {}).map(([queue, raw]) => ({
+      name: name(queue, 'queues'),
+      settings: compileQueue(raw, `queues.${queue}`),
+    }))
     checkStore(options.store)
     this.#given = options.store
     this.codec = options.codec ?? jsonCodec
@@ -233,6 +252,7 @@ class MillraceRuntime implements Runtime {
     await store.open()
     this.#store = store
     await this.declarations.declare([...this.#jobs.values()])
+    await this.declarations.declareQueues(this.#queues)
     if (this.#listening) this.#subscribe(store)
   }
 

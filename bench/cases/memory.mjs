@@ -1,4 +1,5 @@
 import { atLeast } from '../statistics.mjs'
+import { flowCases } from './flow.mjs'
 
 /** Enqueue and run are both inside the clock, for everybody. */
 function run(peerName, module, bar, { name = 'run', ...options } = {}) {
@@ -16,10 +17,21 @@ function run(peerName, module, bar, { name = 'run', ...options } = {}) {
 // Without a bar: each call of `enqueue` also pays for a promise and a handle of its own, as the peers' do.
 const single = { name: 'run, single enqueues', single: true }
 
+const flow = flowCases.map(({ title, flow }) => ({
+  engine: 'memory',
+  name: `run, ${title}`,
+  jobs: 300_000,
+  peerName: 'itself without',
+  millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', flow } },
+  peer: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory' } },
+  figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
+}))
+
 export const memory = [
   run('p-queue', 'p-queue', atLeast(1, 2)),
   run('fastq', 'fastq', atLeast(0.5, 0.8)),
   run('ceiling', 'memory-ceiling', atLeast(0.6, 0.8)),
   run('p-queue', 'p-queue', undefined, single),
   run('fastq', 'fastq', undefined, single),
+  ...flow,
 ]

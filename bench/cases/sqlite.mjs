@@ -1,4 +1,5 @@
 import { atLeast, atMost } from '../statistics.mjs'
+import { flowCases } from './flow.mjs'
 
 const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
 const itself = (measure, options, flags) => ({
@@ -83,6 +84,18 @@ const retaining = {
   figures: rate(atLeast(0.6, 0.8)),
 }
 
+const flow = flowCases.flatMap(({ title, flow }) =>
+  [false, true].map((enqueueInside) => ({
+    engine: 'sqlite',
+    name: `${enqueueInside ? 'enqueue + process' : 'process'}, ${title}`,
+    jobs: 100_000,
+    peerName: 'itself without',
+    millrace: itself('processJobs', { flow, enqueueInside, synchronous: 'full' }),
+    peer: itself('processJobs', { enqueueInside, synchronous: 'full' }),
+    figures: rate(atLeast(0.5, 0.7)),
+  })),
+)
+
 const grouped = (jobs) => jobs.toLocaleString('en-US')
 
 /** `jobs` is the size of the backlog, and of the scheduled and the finished jobs beside it. */
@@ -152,4 +165,4 @@ const flat = {
   ],
 }
 
-export const sqlite = [...process, ...enqueue, retaining, ...claims, one, ...latency, flat]
+export const sqlite = [...process, ...enqueue, retaining, ...flow, ...claims, one, ...latency, flat]

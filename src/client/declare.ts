@@ -1,4 +1,5 @@
 import type { AnyJob } from '../core/definition.js'
+import type { FlowSettings } from '../core/flow.js'
 import { declaration } from '../core/flow-options.js'
 import type { Store } from '../core/store.js'
 
@@ -30,25 +31,38 @@ export class Declarations {
     await Promise.all(new Set(waits))
   }
 
+  async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
+    await this.#write('queue', queues)
+  }
+
   async #declare(jobs: readonly AnyJob[]): Promise<void> {
     try {
-      const store = this.#store()
-      const names = jobs.map((job) => job.name)
-      const { gates } = await store.gates({ of: 'job', names, limit: names.length })
-      const stored = new Map(gates.map((gate) => [gate.ref.name, gate.declared]))
-      for (const job of jobs) {
-        const settings = job.flow?.settings ?? {}
-        const same = canonical(stored.get(job.name) ?? {}) === canonical(settings)
-        if (!same) {
-          const gate = { of: 'job', name: job.name } as const
-          await store.configure({ gate, change: declaration(settings), declared: true })
-        }
-        this.#done.add(job)
-      }
+      await this.#write(
+        'job',
+        jobs.map(({ name, flow }) => ({ name, settings: flow?.settings ?? {} })),
+      )
+      for (const job of jobs) this.#done.add(job)
     } finally {
       for (const job of jobs) this.#underWay.delete(job)
     }
   }
+
+  async #write(of: 'job' | 'queue', wanted: readonly DeclaredQueue[]): Promise<void> {
+    if (wanted.length === 0) return
+    const store = this.#store()
+    const names = wanted.map(({ name }) => name)
+    const { gates } = await store.gates({ of, names, limit: names.length })
+    const stored = new Map(gates.map((gate) => [gate.ref.name, gate.declared]))
+    for (const { name, settings } of wanted) {
+      if (canonical(stored.get(name) ?? {}) === canonical(settings)) continue
+      await store.configure({ gate: { of, name }, change: declaration(settings), declared: true })
+    }
+  }
+}
+
+export interface DeclaredQueue {
+  readonly name: string
+  readonly settings: FlowSettings
 }
 
 /** The same text for the same settings, in whatever order their fields came. */

@@ -1,14 +1,16 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
-import { isMillraceError, MillraceError } from '../core/errors.js'
-import type { JobFlow } from '../core/flow.js'
+import type { Overflow } from '../core/depth.js'
+import { isMillraceError, MillraceError, QueueFullError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
+import { laneNames } from '../core/lanes.js'
 import { invalid, noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Declarations } from './declare.js'
-import type { Inspector, JobHandle } from './inspect.js'
-import { encodeInput, enqueueOptions, flowOf, newJob } from './new-job.js'
+import type { EnqueueStatus, Inspector, JobHandle } from './inspect.js'
+import { encodeInput, enqueueOptions, newJob, type Placement, placement } from './new-job.js'
+import { Rooms } from './room.js'
 import type { Runtime } from './runtime.js'
 
 export interface TransactionOption {
@@ -35,11 +37,13 @@ export class Enqueuer {
   #waiting: Waiting[] = []
   readonly #inserting = new Set<Promise<void>>()
   readonly #declarations: Declarations
+  readonly #rooms: Rooms
 
   constructor(runtime: Runtime, inspector: Inspector, declarations: Declarations) {
     this.#runtime = runtime
     this.#inspector = inspector
     this.#declarations = declarations
+    this.#rooms = new Rooms(runtime)
   }
 
   enqueue<I, O, R>(
@@ -60,13 +64,13 @@ export class Enqueuer {
     checkDefinition(job)
     if (options !== undefined) noUnknown(options, manyOptions, 'enqueueMany')
     const texts: string[] = []
-    const flows: (JobFlow | undefined)[] = []
+    const places: (Placement | undefined)[] = []
     for (const input of inputs) {
       const checked = parseInput(job, input)
       if (checked instanceof Promise) await checked
       texts.push(encodeInput(this.#runtime, input))
-      const flow = flowOf(job, input, options)
-      if (flow !== undefined) flows[texts.length - 1] = flow
+      const place = placement(job, input, options)
+      if (place !== undefined) places[texts.length - 1] = place
     }
     await this.#runtime.ready()
     await this.#declared(job)
@@ -75,10 +79,16 @@ export class Enqueuer {
       await nextTurn()
       const batch = texts
         .slice(i, i + perTurn)
-        .map((text, k) => newJob(this.#runtime, job, text, flows[i + k], options))
+        .map((text, k) => newJob(this.#runtime, job, text, places[i + k], options))
       const results = await this.#runtime.store.insert(batch)
-      for (let k = 0; k < batch.length; k++)
-        handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
+      for (let k = 0; k < batch.length; k++) {
+        const [added, result] = [batch[k] as NewJob, results[k] as InsertResult]
+        handles.push(
+          result.overflow === undefined
+            ? this.#handle(job, added, result)
+            : await this.#admitted(job, added, result, options?.signal, handles.length),
+        )
+      }
     }
     return handles
   }
@@ -92,11 +102,11 @@ export class Enqueuer {
     // The schema's verdict counts, not its output: the worker parses again, and a transform must not run twice.
     const checked = parseInput(job, input)
     if (checked instanceof Promise) await checked
-    const flow = flowOf(job, input, options)
-    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
+    const place = placement(job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
     if (job.flow !== undefined) await this.#declared(job)
-    return this.#handle(job, added, await this.#insert(added))
+    return this.#admitted(job, added, await this.#insert(added), options?.signal)
   }
 
   #enqueueIn<I, O, R>(
@@ -118,10 +128,19 @@ export class Enqueuer {
         `job '${job.name}' has an asynchronous schema, which cannot be used in a transaction`,
       )
     }
-    const flow = flowOf(job, input, options)
-    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
+    const place = placement(job, input, options)
+    const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     const inserted = this.#runtime.store.insert([added], tx)
-    return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
+    return inserted.then(([result]) => {
+      // A transaction must not be held open to wait for room.
+      if (result?.overflow !== undefined) throw fullError(added, result.overflow)
+      return this.#handle(job, added, result as InsertResult)
+    })
+  }
+
+  /** Those who wait for room try once more, and learn that it is over. */
+  close(): void {
+    this.#rooms.close()
   }
 
   /** Resolves when what was asked for so far has been written or refused. */
@@ -168,17 +187,46 @@ export class Enqueuer {
     }
   }
 
-  #handle<R>(job: AnyJob, added: NewJob, result: InsertResult): JobHandle<R> {
-    const duplicate = result.status === 'duplicate'
+  /** A full queue is waited for, or refuses the job. */
+  async #admitted<R>(
+    job: AnyJob,
+    added: NewJob,
+    first: InsertResult,
+    signal: AbortSignal | undefined,
+    before = 0,
+  ): Promise<JobHandle<R>> {
+    let result = first
+    for (; result.overflow !== undefined; result = await this.#insert(added)) {
+      if (!result.overflow.wait) throw fullError(added, result.overflow, before)
+      await this.#rooms.wait(added.queue, signal)
+    }
+    if (result !== first) this.#rooms.opened(added.queue)
+    return this.#handle(job, added, result)
+  }
+
+  #handle<R>(job: AnyJob, added: NewJob, { status, id = added.id }: InsertResult): JobHandle<R> {
+    const { name, queue } = added
     const { events } = this.#runtime
-    if (events.wants('enqueued'))
-      events.emit('enqueued', { id: added.id, name: job.name, queue: added.queue, duplicate })
-    return this.#inspector.handle<R>(added.id, duplicate)
+    if (status === 'shed' || status === 'deferred') {
+      const priority = laneNames[added.lane] ?? 'default'
+      events.emit('shed', { id, name, queue, priority, deferred: status === 'deferred' })
+    } else if (events.wants('enqueued')) {
+      events.emit('enqueued', { id, name: job.name, queue, duplicate: status === 'duplicate' })
+    }
+    return this.#inspector.handle<R>(id, status as EnqueueStatus)
   }
 }
 
 /** Ids are of one job, and a caller's transaction is of one call. */
 const manyOptions = enqueueOptions.filter((option) => option !== 'id' && option !== 'tx')
+
+/** A guess: nobody knows how fast the queue is worked off. */
+const retryAfterMs = 1_000
+
+/** `added`: how many of the same call were added before. */
+function fullError({ queue }: NewJob, { depth, limit }: Overflow, added = 0): QueueFullError {
+  return new QueueFullError({ queue, depth, limit, retryAfter: retryAfterMs, added })
+}
 
 function checkDefinition(job: AnyJob): void {
   if (typeof job?.run !== 'function' || job.policy === undefined)

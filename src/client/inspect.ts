@@ -64,17 +64,30 @@ export interface WaitOptions {
 /** What became of a cancel: done, asked of the running handler, or too late. */
 export type CancelResult = 'cancelled' | 'asked' | 'finished'
 
+/**
+ * `duplicate`: another job stands, because of its id or key. `replaced`: the one that stands has taken over the
+ * new input. `deferred` and `shed`: the queue is overloaded, and the job was put off, or dropped and does not
+ * exist.
+ */
+export type EnqueueStatus = 'inserted' | 'duplicate' | 'replaced' | 'deferred' | 'shed'
+
 /** The caller's end of one job. Works for a job of any process; `R` is what its handler returns. */
 export class JobHandle<R = unknown> {
+  /** Of the job that stands, which need not be the one that was enqueued. */
   readonly id: string
-  /** The id existed already, and this handle is of the job that stands. */
-  readonly duplicate: boolean
+  /** What became of the enqueue; undefined for a handle that none returned. */
+  readonly status: EnqueueStatus | undefined
   readonly #inspector: Inspector
 
-  constructor(id: string, duplicate: boolean, inspector: Inspector) {
+  constructor(id: string, status: EnqueueStatus | undefined, inspector: Inspector) {
     this.id = id
-    this.duplicate = duplicate
+    this.status = status
     this.#inspector = inspector
+  }
+
+  /** Another job stands, and this handle is of that one. */
+  get duplicate(): boolean {
+    return this.status === 'duplicate'
   }
 
   /** Everything known of the job; undefined when it never existed or is kept no more. */
@@ -121,8 +134,8 @@ export class Inspector {
     this.#watcher = new Watcher(runtime)
   }
 
-  handle<R>(id: string, duplicate = false): JobHandle<R> {
-    return new JobHandle<R>(id, duplicate, this)
+  handle<R>(id: string, status?: EnqueueStatus): JobHandle<R> {
+    return new JobHandle<R>(id, status, this)
   }
 
   close(): void {

@@ -1,10 +1,11 @@
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
+import type { Dedupe } from '../core/dedupe.js'
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
 import type { JobFlow } from '../core/flow.js'
-import { belonging } from '../core/flow-options.js'
+import { belonging, compileDedupe, type DedupeOptions } from '../core/flow-options.js'
 import type { NewJob } from '../core/job.js'
 import {
   compileBackoff,
@@ -31,7 +32,7 @@ export function newJob(
   runtime: Runtime,
   job: AnyJob,
   input: string,
-  flow: JobFlow | undefined,
+  place: Placement | undefined,
   options: EnqueueOptions | undefined,
 ): NewJob {
   const { policy } = job
@@ -49,7 +50,8 @@ export function newJob(
       overrides: undefined,
       tags: undefined,
       metadata: undefined,
-      flow,
+      flow: place?.flow,
+      dedupe: place?.dedupe,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -72,18 +74,26 @@ export function newJob(
       options.metadata === undefined
         ? undefined
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
-    flow,
+    flow: place?.flow,
+    dedupe: place?.dedupe,
   }
 }
 
-/** What the job belongs to, by its definition and its input. */
-export function flowOf(
+/** What limits a job and whom it makes way for. */
+export type Placement = Pick<NewJob, 'flow' | 'dedupe'>
+
+/** By the definition and the input; undefined for a job that has none of it. */
+export function placement(
   job: AnyJob,
   input: unknown,
   options: EnqueueOptions | undefined,
-): JobFlow | undefined {
-  const { flow } = job
-  if (flow === undefined && options?.group === undefined && options?.key === undefined) return undefined
+): Placement | undefined {
+  const none = job.flow === undefined && options?.group === undefined && options?.key === undefined
+  if (none && !options?.dedupe) return undefined
+  return { flow: flowOf(job, input, options), dedupe: dedupeOf(job, input, options) }
+}
+
+function flowOf({ flow }: AnyJob, input: unknown, options: EnqueueOptions | undefined): JobFlow | undefined {
   const group = options?.group ?? flow?.group?.(input)
   const key = options?.key ?? flow?.key?.(input)
   const gated = flow !== undefined && Object.keys(flow.settings).length > 0
@@ -95,10 +105,33 @@ export function flowOf(
   }
 }
 
+function dedupeOf({ flow }: AnyJob, input: unknown, options: EnqueueOptions | undefined): Dedupe | undefined {
+  const given = options?.dedupe ?? flow?.dedupe
+  if (given === undefined || given === false) return undefined
+  const rule = given === flow?.dedupe ? flow.dedupe : compileDedupe(given as DedupeOptions<string | number>)
+  const key = typeof given.key === 'function' ? given.key(input) : given.key
+  if (key === undefined || key === null) return undefined
+  if (rule.mode === 'keep-last' && flow?.dedupe?.mode !== 'keep-last')
+    throw invalid(
+      'dedupe.mode',
+      rule.mode,
+      'it on the definition, because it limits what runs at the same time',
+    )
+  if (rule.mode === 'debounce' && (options?.delay !== undefined || options?.runAt !== undefined))
+    throw invalid(
+      'dedupe.mode',
+      rule.mode,
+      "another mode, or no 'delay' and 'runAt': debounce decides when it starts",
+    )
+  return { key: belonging(key, 'dedupe.key'), mode: rule.mode, window: rule.window, most: rule.most }
+}
+
 export const enqueueOptions = [
   'id',
   'group',
   'key',
+  'dedupe',
+  'signal',
   'queue',
   'priority',
   'delay',

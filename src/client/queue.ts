@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import type { LimitOptions } from '../core/flow-options.js'
+import { compileDepth, type DepthOptions, type LimitOptions } from '../core/flow-options.js'
 import type { JobState, jobStates } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
 import { integer, name } from '../core/options.js'
@@ -58,6 +58,13 @@ export class QueueHandle {
   /** Of the jobs of each group. */
   groupLimit(limit: LimitOptions | null): Promise<void> {
     return limitGroups(this.#runtime, this.name, limit)
+  }
+
+  /** How many ready jobs it takes; null takes the limit away. */
+  async depthLimit(depth: DepthOptions | null): Promise<void> {
+    const change = { depth: depth === null ? null : compileDepth(depth) }
+    await this.#runtime.ready()
+    await this.#runtime.store.configure({ gate: { of: 'queue', name: this.name }, change, declared: false })
   }
 
   group(group: string | number): GroupHandle {

@@ -1,9 +1,10 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { bounds } from './bounds.js'
 import {
-  Directive,
+  type Directive,
   defineJob,
   definitionOptions,
+  isDirective,
   type JobContext,
   type JobDefinition,
   type JobOptions,
@@ -58,7 +59,7 @@ export type BatchResult<Outcome> = Outcome extends Directive
     : Outcome
 
 export interface BatchJobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Outcome>
-  extends Omit<JobOptions<Schema, Raw, Input, Outcome>, 'run'> {
+  extends Omit<JobOptions<Schema, Raw, Input, Outcome>, 'run' | 'sandbox'> {
   readonly batch?: BatchOptions<Raw>
   /**
    * Runs all inputs of a batch. What it throws is the failure of every job; each is tried again, or dies, by its
@@ -100,7 +101,7 @@ export function defineBatchJob<Input = unknown, Outcome = void>(
 export function defineBatchJob(
   options: BatchJobOptions<StandardSchemaV1 | undefined, never, unknown, unknown>,
 ): JobDefinition {
-  noUnknown(options, [...definitionOptions, 'batch'], 'defineBatchJob')
+  noUnknown(options, batchJobOptions, 'defineBatchJob')
   const { batch, run, ...rest } = options
   if (typeof run !== 'function') throw invalid('run', run, 'a function (inputs, context) => outcomes')
   const compiled = compileBatch(batch ?? {}, run)
@@ -111,6 +112,8 @@ export function defineBatchJob(
   )
   return { ...definition, batch: compiled } as JobDefinition
 }
+
+const batchJobOptions = [...definitionOptions.filter((option) => option !== 'sandbox'), 'batch']
 
 function compileBatch(raw: BatchOptions<never>, run: CompiledBatch['run']): CompiledBatch {
   noUnknown(raw, ['size', 'wait', 'by'], 'batch')
@@ -135,7 +138,7 @@ async function runAlone({ run }: CompiledBatch, input: unknown, job: JobContext)
 
 /** One outcome for each of `count` jobs, or INVALID_OUTCOME: nobody can tell which is whose. */
 export function outcomesOf(name: string, returned: unknown, count: number): readonly unknown[] {
-  if (returned === undefined || returned instanceof Directive) return Array(count).fill(returned)
+  if (returned === undefined || isDirective(returned)) return Array(count).fill(returned)
   if (Array.isArray(returned) && returned.length === count) return returned
   const what = Array.isArray(returned) ? `${returned.length} outcomes` : show(returned)
   throw new MillraceError(

@@ -20,6 +20,8 @@ export const bounds = {
   delay: 10 * 365.25 * 24 * 3600_000,
   attempts: 10_000,
   concurrency: 10_000,
+  /** Threads and processes of one worker. */
+  sandboxes: 1_000,
   /** Of a rate or of what runs at the same time. */
   limit: 1_000_000,
   weight: 1_000,

@@ -69,6 +69,11 @@ export function openedByHand(now: number): BreakerState {
   return opened(now, Number.MAX_SAFE_INTEGER)
 }
 
+/** Its policy is gone: what opened by itself closes, what an operator opened stays. */
+export function withoutPolicy(state: BreakerState, now: number): BreakerState {
+  return state.phase === 'closed' || state.until === Number.MAX_SAFE_INTEGER ? state : closedByHand(now)
+}
+
 export function closedByHand(now: number): BreakerState {
   return { ...closedBreaker, at: now }
 }

@@ -3,7 +3,21 @@ import type { BackoffOptions, CustomBackoff } from './backoff.js'
 import type { CompiledBatch } from './batch.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
-import { type CompiledFlow, compileJobFlow, type JobFlowOptions, jobFlowOptions } from './flow-options.js'
+import {
+  type CompiledFlow,
+  compileJobFlow,
+  type DedupeOptions,
+  type JobFlowOptions,
+  jobFlowOptions,
+} from './flow-options.js'
+import {
+  type CompiledSandbox,
+  compileSandbox,
+  type Handler,
+  type HandlerModule,
+  notHere,
+  type SandboxOptions,
+} from './handler.js'
 import type { LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 
@@ -39,6 +53,10 @@ export interface EnqueueOptions extends JobPolicy {
   readonly group?: string | number
   /** Instead of what the definition's `key` says. */
   readonly key?: string | number
+  /** Instead of what the definition's `dedupe` says; false for none. */
+  readonly dedupe?: DedupeOptions<string | number> | false
+  /** Ends the wait for room in a full queue. */
+  readonly signal?: AbortSignal
   /** The caller's own id: an enqueue with an id that exists returns the existing job. */
   readonly id?: string
   /** Starts no earlier than this much later. */
@@ -51,6 +69,8 @@ export interface EnqueueOptions extends JobPolicy {
   readonly metadata?: unknown
 }
 
+const directiveBrand = Symbol.for('millrace.directive')
+
 /** Returned or thrown by a handler instead of a result. */
 export class Directive {
   constructor(
@@ -58,6 +78,15 @@ export class Directive {
     readonly delay: Duration,
     readonly reason: string,
   ) {}
+
+  get [directiveBrand](): true {
+    return true
+  }
+}
+
+/** Works across duplicate installs, where `instanceof` does not. */
+export function isDirective(value: unknown): value is Directive {
+  return typeof value === 'object' && value !== null && directiveBrand in value
 }
 
 /** Puts the job off without spending an attempt: `return snooze('10m')`. */
@@ -87,7 +116,13 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, In
   readonly backoff?: BackoffOptions | CustomBackoff
   /** Decides whether an error is worth another attempt. @default every error is */
   readonly retryable?: (error: unknown) => boolean
-  readonly run: (input: Input, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+  /**
+   * The handler: a function of this process, or a module of its own, which runs in a sandbox. A plain file URL
+   * gives its default export without types; `fromModule` types it.
+   */
+  readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | string
+  /** How a handler that is a module is kept apart. @default a process with 512 MiB */
+  readonly sandbox?: SandboxOptions
 }
 
 /**
@@ -103,7 +138,9 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly flow: CompiledFlow | undefined
   /** How its jobs run together; undefined for a job that has its handler to itself. */
   readonly batch: CompiledBatch | undefined
-  readonly run: (input: Parsed, context: JobContext) => Result | Directive | PromiseLike<Result | Directive>
+  /** Throws when the handler is a module: `sandbox` says where that is. */
+  readonly run: Handler<Parsed, Result>
+  readonly sandbox: CompiledSandbox | undefined
 }
 
 // A registry holds definitions of every type; variance of the handler's input allows no narrower type.
@@ -125,10 +162,10 @@ export function defineJob(
   options: JobOptions<StandardSchemaV1 | undefined, never, unknown, unknown>,
 ): JobDefinition {
   noUnknown(options, definitionOptions, 'defineJob')
-  if (typeof options.run !== 'function') throw invalid('run', options.run, 'a function')
   if (options.input !== undefined && typeof options.input['~standard']?.validate !== 'function') {
     throw invalid('input', options.input, 'a Standard Schema, such as a Zod, Valibot or ArkType schema')
   }
+  const sandbox = compileSandbox(options.run, options.sandbox)
   return {
     name: name(options.name, 'name'),
     schema: options.input,
@@ -136,7 +173,8 @@ export function defineJob(
     retryable: options.retryable,
     flow: compileJobFlow(options),
     batch: undefined,
-    run: options.run,
+    run: typeof options.run === 'function' ? options.run : notHere(options.name),
+    sandbox,
   }
 }
 
@@ -153,6 +191,7 @@ export const definitionOptions = [
   'retryable',
   ...jobFlowOptions,
   'run',
+  'sandbox',
 ]
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */

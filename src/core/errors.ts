@@ -16,6 +16,8 @@ export type ErrorCode =
   | 'JOB_CANCELLED'
   | 'JOB_TIMEOUT'
   | 'JOB_CRASHED'
+  | 'SANDBOX_CRASHED'
+  | 'HANDLER_MISSING'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
   | 'NON_RETRYABLE'
@@ -92,6 +94,8 @@ export interface QueueFullDetails {
   readonly limit: number
   /** Milliseconds after which another try makes sense. */
   readonly retryAfter: number
+  /** Jobs of the same call that were added before it was full. @default 0 */
+  readonly added?: number
 }
 
 /** A queue that has a limit refused more. Over HTTP: 429, with `retryAfter` in whole seconds as Retry-After. */
@@ -100,14 +104,18 @@ export class QueueFullError extends MillraceError {
   readonly depth: number
   declare readonly limit: number
   readonly retryAfter: number
+  /** Jobs of the same call that were added before it was full. */
+  readonly added: number
 
-  constructor({ queue, depth, limit, retryAfter }: QueueFullDetails, details: ErrorDetails = {}) {
-    const message = `queue '${queue}' is full: it holds ${depth} and its limit is ${limit}; try again in ${retryAfter} ms, or raise the limit`
+  constructor({ queue, depth, limit, retryAfter, added = 0 }: QueueFullDetails, details: ErrorDetails = {}) {
+    const so = added > 0 ? ` (the first ${added} of this call were added)` : ''
+    const message = `queue '${queue}' is full: it holds ${depth} and its limit is ${limit}${so}; try again in ${retryAfter} ms, or raise the limit`
     super('QUEUE_FULL', message, { ...details, limit })
     this.name = 'QueueFullError'
     this.queue = queue
     this.depth = depth
     this.retryAfter = retryAfter
+    this.added = added
   }
 }
 

@@ -21,6 +21,8 @@ export interface RunEvent extends JobEvent {
  */
 export interface MillraceEvents {
   enqueued: JobEvent & { readonly duplicate: boolean }
+  /** Its queue is overloaded: the job was dropped, or put off. */
+  shed: JobEvent & { readonly priority: Priority; readonly deferred: boolean }
   started: RunEvent & { readonly waited: number }
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }
@@ -36,7 +38,7 @@ export interface MillraceEvents {
   cancelled: JobEvent & { readonly reason: string | undefined }
   /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
   stalled: JobEvent & { readonly worker: string }
-  /** A handler went on after its time; it was left alone and can write nothing any more. */
+  /** A handler went on after its time; it was left alone, or killed in its sandbox, and can write nothing more. */
   abandoned: RunEvent & { readonly why: string }
   /** A worker's lease was lost under this job; its outcome was refused. */
   lost: RunEvent

@@ -7,7 +7,7 @@
  *
  * The rules are here, once; an engine gives them places to keep gates, lines and jobs.
  */
-import { closedByHand, type Ends, openedByHand } from './breaker.js'
+import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
 import type { FlowChange, GateRef, JobFlow } from './flow.js'
 import type { Gate } from './gate.js'
 import type { Outcome } from './lifecycle.js'
@@ -22,13 +22,16 @@ export interface FlowSubject {
   readonly flow: JobFlow | undefined
 }
 
-export interface Waiting {
+export interface Waiting<G extends Gate = Gate> {
   readonly job: FlowSubject
   /** Its turn. */
   rank: number
+  /** Remembered here while it waits. */
+  gates?: readonly G[] | undefined
 }
 
 export interface Line extends TurnOwner {
+  readonly num: number
   readonly queue: string
   readonly lane: number
   /** The definition whose limits it waits for; empty for jobs that only have groups. */
@@ -38,33 +41,36 @@ export interface Line extends TurnOwner {
 }
 
 /** What an engine keeps, all of it inside the step that is being carried out. */
-export interface FlowPlaces<J extends Waiting, L extends Line> {
-  findGate(ref: GateRef): Gate | undefined
+export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+  findGate(ref: GateRef): G | undefined
   /** Makes it on first use. */
-  gate(ref: GateRef): Gate
+  gate(ref: GateRef): G
   /** Its state changed. */
-  keepGate(gate: Gate): void
-  forgetGate(gate: Gate): void
+  keepGate(gate: G): void
+  forgetGate(gate: G): void
   /** Gates whose `dueAt` has come, the earliest first. */
-  dueGates(now: number, limit: number): Gate[]
+  dueGates(now: number, limit: number): G[]
+  /** Gates whose `idleAt` has come. */
+  idleGates(now: number, limit: number): G[]
   line(queue: string, lane: number, name: string): L
   keepLine(line: L): void
   /** Takes the first jobs out of a line. */
   takeHeads(line: L, count: number): J[]
   stand(job: J, line: L): void
-  park(job: J, gate: Gate): void
-  /** Takes the job that has waited longest out from behind the gate. */
-  unpark(gate: Gate): J | undefined
-  /** Takes a job out of wherever it waits; returns the gate that it was parked behind, if it was. */
-  remove(job: J): Gate | undefined
+  /** Its rank is the number of the line that it belongs in. */
+  park(job: J, gate: G): void
+  /** Of those that belong in a line, takes the one that has waited longest out from behind the gate. */
+  unpark(gate: G, line: number): J | undefined
+  /** Takes a job out of wherever it waits; tells its line, and the gate that it was parked behind if it was. */
+  remove(job: J): { readonly line: number; readonly behind: G | undefined }
   /** Groups of a queue or keys of a definition that have parked jobs. */
-  parkedUnder(ref: GateRef): Iterable<Gate>
+  parkedUnder(ref: GateRef): Iterable<G>
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */
   concern(ref: GateRef): void
   ready(queue: string): void
-  breakerChanged(job: string, gate: Gate): void
+  breakerChanged(job: string, gate: G): void
   quarantined(job: string, on: boolean): void
 }
 
@@ -72,10 +78,18 @@ export interface FlowPlaces<J extends Waiting, L extends Line> {
 const mostDue = 100
 const mostUnparked = 100
 
-export class FlowControl<J extends Waiting, L extends Line> {
-  readonly #places: FlowPlaces<J, L>
+/** Jobs that one claim moves out of the way in one line, before it leaves the rest to the next. */
+export const mostMoved = 1_000
 
-  constructor(places: FlowPlaces<J, L>) {
+/** Milliseconds, for who asks for permits that only an operator can give. */
+const askAgainLater = 1_000
+
+export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
+  readonly #places: FlowPlaces<J, L, G>
+  /** Gates that jobs of a queue and a definition share. */
+  readonly #shared = new Map<string, Map<string, readonly G[]>>()
+
+  constructor(places: FlowPlaces<J, L, G>) {
     this.#places = places
   }
 
@@ -86,22 +100,29 @@ export class FlowControl<J extends Waiting, L extends Line> {
       gate.pending++
       this.#places.keepGate(gate)
     }
-    // Behind a gate with parked jobs it would overtake them.
-    const closed = gates.find((gate) => gate.parked > 0 || gate.room(now) === 0)
-    if (closed === undefined) this.#stand(job, comesBack)
-    else this.#park(job, closed, now)
+    const line = this.#lineOf(job)
+    // Where a gate has parked jobs of this line it would overtake them.
+    const closed = gates.find((gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0)
+    if (closed === undefined) this.#stand(job, line, comesBack)
+    else this.#park(job, closed, line, now)
   }
 
   /** A pending job leaves without having started. */
   leave(job: J, now: number): void {
-    const parkedBehind = this.#places.remove(job)
-    if (parkedBehind !== undefined) parkedBehind.parked--
-    for (const gate of this.#ownGates(job)) this.#noLongerWaits(gate, now)
+    const { line, behind } = this.#places.remove(job)
+    if (behind !== undefined) this.#noLongerParked(behind, line)
+    for (const gate of this.#ownGates(job)) {
+      if (behind === undefined) gate.shareIn(line).standing--
+      this.#noLongerWaits(gate, now)
+    }
+    job.gates = undefined
   }
 
   /** How many jobs of the line may start, as far as its queue and definition go. */
   room(queue: string, name: string, now: number): number {
-    return Math.min(...this.#sharedGates(queue, name).map((gate) => gate.room(now)))
+    let room = Number.POSITIVE_INFINITY
+    for (const gate of this.#sharedGates(queue, name)) room = Math.min(room, gate.room(now))
+    return room
   }
 
   /** When a line that has no room gets some by itself. */
@@ -110,15 +131,19 @@ export class FlowControl<J extends Waiting, L extends Line> {
     return Math.max(now, ...closed.map((gate) => gate.opensAt(now) ?? Number.POSITIVE_INFINITY))
   }
 
-  /** Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked. */
+  /**
+   * Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked, though not
+   * more than `mostMoved` of them.
+   */
   take(line: L, count: number, now: number): J[] {
     const taken: J[] = []
-    while (taken.length < count) {
+    for (let looked = 0; taken.length < count && looked < mostMoved + taken.length; ) {
       const heads = this.#places.takeHeads(line, count - taken.length)
       for (const job of heads) {
         line.served = Math.max(line.served, job.rank)
-        if (this.#startOrPark(job, now)) taken.push(job)
+        if (this.#startOrPark(job, line, now)) taken.push(job)
       }
+      looked += heads.length
       if (heads.length === 0) break
     }
     this.#places.keepLine(line)
@@ -139,27 +164,45 @@ export class FlowControl<J extends Waiting, L extends Line> {
     }
   }
 
-  /** Jobs behind gates whose time has come stand in line again, no more of them than may start. */
+  /** Jobs behind gates whose time has come stand in line again, in each line no more of them than may start. */
   unpark(now: number): void {
     for (const gate of this.#places.dueGates(now, mostDue)) {
-      const standing = gate.pending - gate.parked
-      for (let n = Math.min(gate.room(now) - standing, mostUnparked); n > 0; n--) {
-        const job = this.#places.unpark(gate)
-        if (job === undefined) break
-        gate.parked--
-        const closed = this.#ownGates(job).find((other) => other !== gate && other.room(now) === 0)
-        if (closed === undefined) this.#stand(job, true)
-        else this.#park(job, closed, now)
+      for (const [line, share] of gate.lines) {
+        const most = Math.min(share.parked, gate.room(now) - share.standing, mostUnparked)
+        for (let n = 0; n < most; n++) this.#unparkOne(gate, line, now)
       }
       this.#review(gate, now)
     }
   }
 
+  #unparkOne(gate: G, from: number, now: number): void {
+    const job = this.#places.unpark(gate, from)
+    if (job === undefined) return
+    this.#noLongerParked(gate, from)
+    const closed = this.#ownGates(job).find((other) => other !== gate && other.room(now) === 0)
+    // Its definition may have got limits, and so a line of its own, while it was parked.
+    const line = this.#lineOf(job)
+    if (closed === undefined) this.#stand(job, line, true)
+    else this.#park(job, closed, line, now)
+  }
+
+  /** Forgets gates that only time kept. */
+  forgetIdle(now: number, limit: number): void {
+    for (const gate of this.#places.idleGates(now, limit)) this.#review(gate, now)
+  }
+
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
-  ended(job: FlowSubject, outcome: Outcome, startedAt: number, count: number, now: number): void {
+  ended(
+    job: FlowSubject,
+    outcome: Outcome,
+    startedAt: number,
+    count: number,
+    now: number,
+    known?: readonly G[],
+  ): void {
     if (outcome.hold > 0) this.#hold(job, now + outcome.hold)
     const ends = endsOf(outcome, startedAt, count)
-    const own = this.#gatesOf(job)
+    const own = known ?? this.#gatesOf(job)
     const shared = this.#sharedGates(job.queue, job.name)
     for (const gate of shared) {
       if (gate.ref.of === 'limiter') continue
@@ -172,7 +215,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
       gate.end(now, count, ends)
       this.#review(gate, now)
     }
-    if (!outcome.crashed) this.#ranQuietly(job.name, count)
+    if (!outcome.crashed) this.#ranQuietly(shared, count)
     if (own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
       this.#places.ready(job.queue)
   }
@@ -193,7 +236,7 @@ export class FlowControl<J extends Waiting, L extends Line> {
   }
 
   /** A definition's gate, if it is more than a memory of crashes. */
-  jobGate(name: string): Gate | undefined {
+  jobGate(name: string): G | undefined {
     const gate = this.#places.findGate({ of: 'job', name })
     return gate?.active ? gate : undefined
   }
@@ -202,8 +245,10 @@ export class FlowControl<J extends Waiting, L extends Line> {
   configure(ref: GateRef, change: FlowChange, declared: boolean, now: number): void {
     const gate = this.#places.gate(ref)
     gate.change(change, declared)
+    this.forget()
     if (ref.of === 'group' || ref.of === 'key') gate.active = Object.keys(gate.settings).length > 0
     else this.activate(gate)
+    if (gate.settings.breaker === undefined && gate.breaker.phase !== 'closed') this.#withoutPolicy(gate, now)
     this.#review(gate, now)
     for (const governed of this.#places.parkedUnder(ref)) this.#review(governed, now)
   }
@@ -220,42 +265,58 @@ export class FlowControl<J extends Waiting, L extends Line> {
   /** Permits of a limiter, all or none: undefined when granted, else when to ask again. */
   acquire(name: string, permits: number, now: number): number | undefined {
     const gate = this.#places.gate({ of: 'limiter', name })
-    if (gate.room(now) < permits) return gate.opensAt(now, permits) ?? now
+    if (gate.room(now) < permits) {
+      const opensAt = gate.opensAt(now, permits) ?? now
+      // More than there ever will be, unless somebody changes the limit.
+      return opensAt > now ? opensAt : now + (gate.settings.limit?.rate?.per ?? askAgainLater)
+    }
     gate.spend(now, permits)
     this.#places.keepGate(gate)
     return undefined
   }
 
   /** From now on it counts; what runs already counts too. */
-  activate(gate: Gate): void {
+  activate(gate: G): void {
     if (gate.active) return
     gate.active = true
+    this.forget()
     const counts = gate.ref.of === 'queue' || gate.ref.of === 'job'
     if (counts) gate.running = this.#places.running(gate.ref)
     this.#places.keepGate(gate)
     if (counts) this.#places.concern(gate.ref)
   }
 
+  #withoutPolicy(gate: G, now: number): void {
+    const { phase } = gate.breaker
+    gate.breaker = withoutPolicy(gate.breaker, now)
+    if (gate.breaker.phase !== phase) this.#places.breakerChanged(gate.ref.name, gate)
+  }
+
   /** Whether parked jobs of a gate are worth a look, and when. */
-  #review(gate: Gate, now: number): void {
+  #review(gate: G, now: number): void {
     gate.dueAt = this.#dueAt(gate, now)
-    if (gate.isIdle(now)) this.#places.forgetGate(gate)
+    gate.idleAt = gate.whenIdle()
+    if (gate.idleAt !== undefined && gate.idleAt <= now) this.#places.forgetGate(gate)
     else this.#places.keepGate(gate)
   }
 
-  #dueAt(gate: Gate, now: number): number | undefined {
+  #dueAt(gate: G, now: number): number | undefined {
     if (gate.parked === 0) return undefined
     const free = gate.room(now)
     if (free === 0) return gate.opensAt(now)
-    // Those that stand in line already will use what there is; the next look is when one of them has.
-    return free > gate.pending - gate.parked ? now : undefined
+    // Those that stand in a line already will use what there is; the next look is when one of them has.
+    for (const { parked, standing } of gate.lines.values()) if (parked > 0 && standing < free) return now
+    return undefined
   }
 
-  #startOrPark(job: J, now: number): boolean {
+  #startOrPark(job: J, line: L, now: number): boolean {
     const gates = this.#ownGates(job)
     const closed = gates.find((gate) => gate.room(now) === 0)
+    for (const gate of gates) gate.shareIn(line.num).standing--
     if (closed !== undefined) {
-      this.#park(job, closed, now)
+      this.#park(job, closed, line, now)
+      // The others have one less in line, so that one of those behind them may take its place.
+      for (const gate of gates) if (gate !== closed) this.#review(gate, now)
       return false
     }
     for (const gate of gates) {
@@ -265,25 +326,37 @@ export class FlowControl<J extends Waiting, L extends Line> {
     return true
   }
 
-  #stand(job: J, comesBack: boolean): void {
-    const { queue, lane, name, flow } = job.job
+  #lineOf({ job: { queue, lane, name, flow } }: J): L {
     const gated = flow?.gated === true || this.jobGate(name) !== undefined
-    const line = this.#places.line(queue, lane, gated ? name : '')
-    const [owner] = this.#ownGates(job)
-    job.rank = nextTag(owner ?? line, line.served, owner?.weight ?? 1, comesBack)
-    if (owner === undefined) this.#places.keepLine(line)
-    else this.#places.keepGate(owner)
+    return this.#places.line(queue, lane, gated ? name : '')
+  }
+
+  #stand(job: J, line: L, comesBack: boolean): void {
+    const gates = this.#ownGates(job)
+    const [first] = gates
+    job.rank = nextTag(first?.shareIn(line.num) ?? line, line.served, first?.weight ?? 1, comesBack)
+    if (first === undefined) this.#places.keepLine(line)
+    for (const gate of gates) {
+      gate.shareIn(line.num).standing++
+      this.#places.keepGate(gate)
+    }
     this.#places.stand(job, line)
   }
 
-  #park(job: J, gate: Gate, now: number): void {
-    job.rank = 0
+  #park(job: J, gate: G, line: L, now: number): void {
+    job.rank = line.num
     gate.parked++
+    gate.shareIn(line.num).parked++
     this.#places.park(job, gate)
     this.#review(gate, now)
   }
 
-  #noLongerWaits(gate: Gate, now: number): void {
+  #noLongerParked(gate: G, line: number): void {
+    gate.parked--
+    gate.shareIn(line).parked--
+  }
+
+  #noLongerWaits(gate: G, now: number): void {
     gate.pending--
     this.#review(gate, now)
   }
@@ -298,43 +371,60 @@ export class FlowControl<J extends Waiting, L extends Line> {
     if (key === undefined) this.activate(gate)
   }
 
-  #ranQuietly(name: string, count: number): void {
-    const gate = this.jobGate(name)
-    if (gate?.quarantine.since === undefined) return
+  #ranQuietly(shared: readonly G[], count: number): void {
+    const gate = shared.find(({ quarantine }) => quarantine.since !== undefined)
+    if (gate === undefined) return
     gate.quarantine = afterQuietRuns(gate.quarantine, count)
     this.#places.keepGate(gate)
-    if (gate.quarantine.since === undefined) this.#places.quarantined(name, false)
+    if (gate.quarantine.since === undefined) this.#places.quarantined(gate.ref.name, false)
+  }
+
+  /** What is remembered of gates may be old. */
+  forget(): void {
+    this.#shared.clear()
   }
 
   /** The gates that the jobs of a line share. */
-  #sharedGates(queue: string, name: string): Gate[] {
-    const gates: Gate[] = []
-    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
-    if (ofQueue?.active) gates.push(ofQueue)
-    const ofJob = this.jobGate(name)
-    if (ofJob === undefined) return gates
-    gates.push(ofJob)
-    const { limiter } = ofJob.settings
-    if (limiter !== undefined) gates.push(this.#places.gate({ of: 'limiter', name: limiter }))
+  #sharedGates(queue: string, name: string): readonly G[] {
+    let ofQueue = this.#shared.get(queue)
+    if (ofQueue === undefined) {
+      ofQueue = new Map()
+      this.#shared.set(queue, ofQueue)
+    }
+    let gates = ofQueue.get(name)
+    if (gates === undefined) {
+      gates = this.#findShared(queue, name)
+      ofQueue.set(name, gates)
+    }
     return gates
   }
 
-  #ownGates(job: J): Gate[] {
-    return this.#gatesOf(job.job)
+  #findShared(queue: string, name: string): readonly G[] {
+    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
+    const ofJob = this.jobGate(name)
+    const limiter = ofJob?.settings.limiter
+    const ofLimiter =
+      limiter === undefined ? undefined : this.#places.findGate({ of: 'limiter', name: limiter })
+    return [ofQueue?.active ? ofQueue : undefined, ofJob, ofLimiter].filter((gate) => gate !== undefined)
   }
 
   /** The gates of one job's own: its group's, then its key's. The first one's turn it takes. */
-  #gatesOf({ name, queue, flow }: FlowSubject): Gate[] {
+  #ownGates(job: J): readonly G[] {
+    job.gates ??= this.#gatesOf(job.job)
+    return job.gates
+  }
+
+  #gatesOf({ name, queue, flow }: FlowSubject): readonly G[] {
     if (flow === undefined) return none
     const { group, key } = flow
-    const gates: Gate[] = []
+    const gates: G[] = []
     if (group !== undefined) gates.push(this.#places.gate({ of: 'group', queue, name: group }))
     if (key !== undefined) gates.push(this.#places.gate({ of: 'key', job: name, name: key }))
     return gates
   }
 }
 
-const none: Gate[] = []
+const none: readonly never[] = []
 
 function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
   const failed = outcome.failure !== undefined && !outcome.excused

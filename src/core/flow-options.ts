@@ -1,9 +1,12 @@
 import { bounds } from './bounds.js'
 import type { BreakerPolicy } from './breaker.js'
+import { type Dedupe, type DedupeMode, dedupeModes } from './dedupe.js'
+import type { DepthPolicy } from './depth.js'
 import type { Duration } from './duration.js'
 import { milliseconds } from './duration.js'
 import type { FlowChange, FlowSettings, Limit } from './flow.js'
-import { integer, invalid, name, noUnknown, number } from './options.js'
+import { laneNames, type Priority } from './lanes.js'
+import { integer, invalid, name, noUnknown, number, oneOf } from './options.js'
 import type { Rate } from './rate.js'
 
 /** Never more than `max` starts in any window of `per`, over all workers and processes. */
@@ -41,6 +44,49 @@ const breakerDefaults = {
   probes: 3,
 } as const satisfies Required<BreakerOptions>
 
+/** How many ready jobs a queue takes, and what happens to those that are too many. Jobs due later do not count. */
+export interface DepthOptions {
+  /** Ready jobs of the queue. */
+  readonly max: number
+  /** Once full, the queue takes none until it is down to this many. @default 80 % of max */
+  readonly low?: number
+  /** Ready jobs of single lanes. @default no limits of their own */
+  readonly lanes?: Partial<Record<Priority, number>>
+  /**
+   * `reject`: enqueue fails with QUEUE_FULL. `wait`: it waits until there is room. `shed`: jobs of the lower
+   * lanes are dropped or put off, counted and told. @default 'reject'
+   */
+  readonly overflow?: 'reject' | 'wait' | 'shed'
+  /** With `shed`: puts jobs off for this long instead of dropping them. @default drops them */
+  readonly defer?: Duration
+  /**
+   * With `shed`: how full the queue is when a lane gives way; the critical lane is refused, never dropped.
+   * @default { critical: 1, high: 0.9, default: 0.75, low: 0.5 }
+   */
+  readonly shedAt?: Partial<Record<Priority, number>>
+}
+
+const shedAtDefaults: Record<Priority, number> = { critical: 1, high: 0.9, default: 0.75, low: 0.5 }
+
+/** What the code declares about a queue. */
+export interface QueueOptions {
+  /** Of all its jobs together. */
+  readonly limit?: LimitOptions
+  /** Of the jobs of each group. */
+  readonly groupLimit?: LimitOptions
+  readonly depth?: DepthOptions
+}
+
+export interface DedupeOptions<Key> {
+  readonly key: Key
+  /** @default 'until-done' */
+  readonly mode?: DedupeMode
+  /** For `throttle` and `debounce`. */
+  readonly window?: Duration
+  /** For `debounce`: starts at the latest this long after the first. @default ten windows */
+  readonly most?: Duration
+}
+
 /** What a definition says about its flow. */
 export interface JobFlowOptions<Input> {
   /** Of all its jobs together. */
@@ -55,20 +101,36 @@ export interface JobFlowOptions<Input> {
   readonly limiter?: string
   /** Stops its jobs while too many of them fail. */
   readonly breaker?: BreakerOptions
+  /** Jobs with the same key make way for each other. */
+  readonly dedupe?: DedupeOptions<(input: Input) => string | number | undefined>
 }
 
-export const jobFlowOptions = ['limit', 'key', 'keyLimit', 'group', 'limiter', 'breaker'] as const
+export const jobFlowOptions = ['limit', 'key', 'keyLimit', 'group', 'limiter', 'breaker', 'dedupe'] as const
 
 export interface CompiledFlow {
   readonly settings: FlowSettings
   readonly key: ((input: unknown) => string | number | undefined) | undefined
   readonly group: ((input: unknown) => string | number | undefined) | undefined
+  readonly dedupe: CompiledDedupe | undefined
+}
+
+export interface CompiledDedupe extends Omit<Dedupe, 'key'> {
+  readonly key: (input: unknown) => string | number | undefined
 }
 
 /** Undefined for a definition that has none of it. */
 export function compileJobFlow(raw: JobFlowOptions<never>): CompiledFlow | undefined {
-  const { key, keyLimit, group } = raw
+  const { keyLimit, group } = raw
   if (jobFlowOptions.every((option) => raw[option] === undefined)) return undefined
+  const dedupe = raw.dedupe === undefined ? undefined : compileDefinitionDedupe(raw.dedupe)
+  const keepsLast = dedupe?.mode === 'keep-last'
+  if (keepsLast && (raw.key !== undefined || keyLimit !== undefined))
+    throw invalid(
+      'dedupe.mode',
+      'keep-last',
+      'another mode beside `key`: keep-last lets one job of a key run at a time',
+    )
+  const key = keepsLast ? dedupe.key : raw.key
   if (key !== undefined && typeof key !== 'function') throw invalid('key', key, 'a function (input) => key')
   if (group !== undefined && typeof group !== 'function')
     throw invalid('group', group, 'a function (input) => group')
@@ -78,11 +140,71 @@ export function compileJobFlow(raw: JobFlowOptions<never>): CompiledFlow | undef
     settings: {
       ...(raw.limit !== undefined && { limit: compileLimit(raw.limit, 'limit') }),
       ...(keyLimit !== undefined && { each: compileLimit(keyLimit, 'keyLimit') }),
+      ...(keepsLast && { each: { concurrency: 1 } }),
       ...(raw.limiter !== undefined && { limiter: name(raw.limiter, 'limiter') }),
       ...(raw.breaker !== undefined && { breaker: compileBreaker(raw.breaker) }),
     },
     key: key as CompiledFlow['key'],
     group: group as CompiledFlow['group'],
+    dedupe,
+  }
+}
+
+function compileDefinitionDedupe(
+  raw: DedupeOptions<(input: never) => string | number | undefined>,
+): CompiledDedupe {
+  if (typeof raw.key !== 'function') throw invalid('dedupe.key', raw.key, 'a function (input) => key')
+  return { ...compileDedupe(raw), key: raw.key as CompiledDedupe['key'] }
+}
+
+export function compileDedupe(raw: DedupeOptions<unknown>): Omit<Dedupe, 'key'> {
+  noUnknown(raw, ['key', 'mode', 'window', 'most'], 'dedupe')
+  const mode = oneOf(raw.mode ?? 'until-done', dedupeModes, 'dedupe.mode')
+  const needsWindow = mode === 'throttle' || mode === 'debounce'
+  if (needsWindow !== (raw.window !== undefined))
+    throw invalid(
+      'dedupe.window',
+      raw.window,
+      needsWindow ? `a duration for '${mode}'` : `none for '${mode}'`,
+    )
+  if (raw.most !== undefined && mode !== 'debounce')
+    throw invalid('dedupe.most', raw.most, `none for '${mode}'; it is for 'debounce'`)
+  const window = milliseconds(raw.window ?? 0, 'dedupe.window')
+  const most = milliseconds(raw.most ?? Math.min(window * 10, bounds.delay), 'dedupe.most')
+  if (most < window) throw invalid('dedupe.most', raw.most, `at least the window of ${window} ms`, window)
+  return { mode, window, most }
+}
+
+export function compileDepth(raw: DepthOptions): DepthPolicy {
+  noUnknown(raw, ['max', 'low', 'lanes', 'overflow', 'defer', 'shedAt'], 'depth')
+  const overflow = oneOf(raw.overflow ?? 'reject', ['reject', 'wait', 'shed'] as const, 'depth.overflow')
+  if (overflow !== 'shed' && (raw.defer !== undefined || raw.shedAt !== undefined))
+    throw invalid('depth.overflow', overflow, "'shed' beside `defer` and `shedAt`")
+  noUnknown(raw.lanes ?? {}, laneNames, 'depth.lanes')
+  noUnknown(raw.shedAt ?? {}, laneNames, 'depth.shedAt')
+  const max = integer(raw.max, 'depth.max', 1, 1e9)
+  return {
+    max,
+    low: integer(raw.low ?? Math.floor(max * 0.8), 'depth.low', 0, max),
+    lanes: laneNames.map((lane) => {
+      const own = raw.lanes?.[lane]
+      if (own === undefined) return null
+      return { max: integer(own, `depth.lanes.${lane}`, 1, 1e9), low: Math.floor(own * 0.8) }
+    }),
+    overflow,
+    defer: milliseconds(raw.defer ?? 0, 'depth.defer'),
+    shedAt: laneNames.map((lane) =>
+      number(raw.shedAt?.[lane] ?? shedAtDefaults[lane], `depth.shedAt.${lane}`, 0, 1),
+    ),
+  }
+}
+
+export function compileQueue(raw: QueueOptions, field: string): FlowSettings {
+  noUnknown(raw, ['limit', 'groupLimit', 'depth'], field)
+  return {
+    ...(raw.limit !== undefined && { limit: compileLimit(raw.limit, `${field}.limit`) }),
+    ...(raw.groupLimit !== undefined && { each: compileLimit(raw.groupLimit, `${field}.groupLimit`) }),
+    ...(raw.depth !== undefined && { depth: compileDepth(raw.depth) }),
   }
 }
 
@@ -123,13 +245,14 @@ function compileBreaker(raw: BreakerOptions): BreakerPolicy {
   }
 }
 
-/** All that a definition declares, so that what an earlier version of it declared goes. */
+/** All that a definition or queue declares, so that what an earlier version of it declared goes. */
 export function declaration(settings: FlowSettings): FlowChange {
   return {
     limit: settings.limit ?? null,
     each: settings.each ?? null,
     limiter: settings.limiter ?? null,
     breaker: settings.breaker ?? null,
+    depth: settings.depth ?? null,
   }
 }
 

@@ -4,6 +4,7 @@
  * field by field, until it is cleared.
  */
 import type { BreakerPolicy } from './breaker.js'
+import type { DepthPolicy } from './depth.js'
 import type { Rate } from './rate.js'
 
 /** Who the settings, and the gate that they govern, belong to. */
@@ -42,6 +43,8 @@ export interface FlowSettings {
   readonly limiter?: string | undefined
   /** Of a definition. */
   readonly breaker?: BreakerPolicy | undefined
+  /** Of a queue: how many ready jobs it takes. */
+  readonly depth?: DepthPolicy | undefined
 }
 
 /** What changes; null takes a field back to what the other level says. */

@@ -21,22 +21,31 @@ interface Rules {
 const noLimit: Limit = {}
 const noSettings: FlowSettings = {}
 
+/** What a group or key has in one line. Lines open and close apart, so what waits for each is known apart. */
+export interface LineShare extends TurnOwner {
+  /** Jobs that stand in the line. */
+  standing: number
+  /** Jobs that belong there and are parked behind this gate. */
+  parked: number
+}
+
 /** What an engine stores of a gate besides its settings. */
 export interface GateState {
   pending: number
   parked: number
   running: number
-  tag: number
-  backTag: number
+  lines: Map<number, LineShare>
   active: boolean
   dueAt: number | undefined
+  idleAt: number | undefined
   starts: Starts
   heldUntil: number
   breaker: BreakerState
   quarantine: Quarantine
+  full: number
 }
 
-export class Gate implements GateState, TurnOwner {
+export class Gate implements GateState {
   readonly ref: GateRef
   /** Of a group its queue's, of a key its definition's. */
   readonly parent: Gate | undefined
@@ -46,17 +55,21 @@ export class Gate implements GateState, TurnOwner {
   parked = 0
   /** Jobs that run, by their leases: one whose worker was lost counts until it is rescued. */
   running = 0
-  tag = 0
-  backTag = 0
+  /** By the numbers of the lines. */
+  lines = new Map<number, LineShare>()
   /** It has settings of its own, or was closed from outside: it counts, and is kept, from then on. */
   active = false
   /** When parked jobs are worth a look. */
   dueAt: number | undefined = undefined
+  /** When it may be forgotten, if nothing happens until then. */
+  idleAt: number | undefined = undefined
   starts = noStarts
   /** Told by a handler: nothing starts before this time. */
   heldUntil = 0
   breaker = closedBreaker
   quarantine = noQuarantine
+  /** Marks of a queue's depth that were reached; see depth.ts. */
+  full = 0
   #declared: FlowSettings
   #chosen: FlowSettings
   #settings: FlowSettings
@@ -95,6 +108,15 @@ export class Gate implements GateState, TurnOwner {
     else this.#chosen = changed(this.#chosen, change)
     this.#settings = { ...this.#declared, ...this.#chosen }
     this.#rules = undefined
+  }
+
+  shareIn(line: number): LineShare {
+    let share = this.lines.get(line)
+    if (share === undefined) {
+      share = { tag: 0, backTag: 0, standing: 0, parked: 0 }
+      this.lines.set(line, share)
+    }
+    return share
   }
 
   get weight(): number {
@@ -155,11 +177,12 @@ export class Gate implements GateState, TurnOwner {
     return this.#rule.limit.concurrency !== undefined || this.breaker.phase !== 'closed'
   }
 
-  /** Nothing would be lost without it. */
-  isIdle(now: number): boolean {
-    if (this.pending + this.running > 0 || this.heldUntil > now || this.active) return false
+  /** When nothing is lost without it, if nothing happens until then; undefined while it is in use. */
+  whenIdle(): number | undefined {
+    if (this.pending + this.running > 0 || this.active) return undefined
     const { rate } = this.#rule.limit
-    return rate === undefined || (this.starts.slots.at(-1)?.[0] ?? 0) <= now - rate.per
+    const last = this.starts.slots.at(-1)
+    return Math.max(this.heldUntil, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
   }
 
   get #rule(): Rules {

@@ -3,6 +3,7 @@
  * from it, `JobRecord` what a reader sees. Input, result and progress stay encoded text in all three:
  * only the client and the worker know the codec.
  */
+import type { Dedupe } from './dedupe.js'
 import type { JobFlow } from './flow.js'
 
 export const jobStates = [
@@ -45,6 +46,7 @@ export interface NewJob {
   /** Caller's own JSON, never interpreted. */
   readonly metadata: string | undefined
   readonly flow: JobFlow | undefined
+  readonly dedupe: Dedupe | undefined
 }
 
 /** A job under a lease. Every write about it must present `token`. */

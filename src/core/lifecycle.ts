@@ -207,6 +207,8 @@ export const totalNames = [
   'cancelled',
   'crashed',
   'pruned',
+  'shed',
+  'deferred',
 ] as const
 export type TotalName = (typeof totalNames)[number]
 

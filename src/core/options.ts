@@ -23,6 +23,7 @@ export const defaults = {
   poll: '1s',
   grace: '30s',
   abandonAfter: '5s',
+  sandbox: { memory: 512, idle: '30s', warm: 1 },
   weights: { critical: 8, high: 4, default: 2, low: 1 },
 } as const
 

@@ -39,7 +39,8 @@ export function rateOpensAt(starts: Starts, rate: Rate, now: number, need = 1): 
     opensAt = end + rate.per
   }
   if (rate.burst >= rate.max) return opensAt
-  return Math.max(opensAt, Math.ceil(starts.wholeAt - (rate.burst - need) * spacing(rate)))
+  const slack = tolerance(rate)
+  return Math.max(opensAt, Math.ceil(starts.wholeAt - slack - (rate.burst - need) * spacing(rate)))
 }
 
 export function afterStarts(starts: Starts, rate: Rate, now: number, count: number): Starts {
@@ -69,7 +70,12 @@ function countInWindow(starts: Starts, rate: Rate, now: number): number {
 
 function roomInBurst({ wholeAt }: Starts, rate: Rate, now: number): number {
   if (rate.burst >= rate.max || wholeAt <= now) return rate.burst
-  return rate.burst - Math.ceil((wholeAt - now) / spacing(rate) - 1e-9)
+  return rate.burst - Math.ceil((wholeAt - tolerance(rate) - now) / spacing(rate))
+}
+
+/** `wholeAt` is a date with a fraction, so that sums of spacings are off by some ten-thousandths of a millisecond. */
+function tolerance(rate: Rate): number {
+  return Math.min(0.01, spacing(rate) / 2)
 }
 
 function spacing({ max, per }: Rate): number {

@@ -11,6 +11,7 @@
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
 import type { BreakerPhase } from './breaker.js'
+import type { Overflow } from './depth.js'
 import type { FlowChange, FlowSettings, GateRef } from './flow.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
@@ -67,10 +68,17 @@ export interface Capabilities {
   readonly transactions: boolean
 }
 
+/**
+ * `duplicate`: another job, or this one, stands already. `replaced`: the one that stands has taken over what this
+ * one brought. `deferred`: inserted, but put off because its queue is full. `shed` and `full`: not inserted.
+ */
 export interface InsertResult {
-  readonly status: 'inserted' | 'duplicate'
-  /** The state of the job that stands. */
-  readonly state: JobState
+  readonly status: 'inserted' | 'duplicate' | 'replaced' | 'deferred' | 'shed' | 'full'
+  /** The state of the job that stands; undefined when there is none any more. */
+  readonly state: JobState | undefined
+  /** The job that stands, when it is not the one that was given. */
+  readonly id?: string
+  readonly overflow?: Overflow
 }
 
 export interface ExchangeRequest {

@@ -23,9 +23,12 @@ export function nextTag(owner: TurnOwner, served: number, weight: number, comesB
   return tag
 }
 
+/** Steps of this share of a round meet all lines evenly, whichever turns a lane gets: every second, every fifth. */
+const step = 0.6180339887498949
+
 /**
  * Takes up to `count` jobs from the lines of one lane: equal shares, the first of which goes to another line
- * each turn, then what is left to whoever has more. `take` returns how many jobs it found.
+ * by turns, then what is left to whoever has more. `take` returns how many jobs it found.
  */
 export function takeByTurns<Line>(
   lines: readonly Line[],
@@ -35,8 +38,9 @@ export function takeByTurns<Line>(
 ): number {
   let found = 0
   const more: Line[] = []
+  const first = Math.floor(((turn * step) % 1) * lines.length)
   for (let i = 0; i < lines.length; i++) {
-    const line = lines[(turn + i) % lines.length] as Line
+    const line = lines[(first + i) % lines.length] as Line
     const share = Math.floor(count / lines.length) + (i < count % lines.length ? 1 : 0)
     const taken = share === 0 ? 0 : take(line, share)
     found += taken

@@ -37,8 +37,8 @@ export interface RunJobResult<R> {
 }
 
 /**
- * Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. The
- * handler of a batch job gets a batch of one; see `runBatch`.
+ * Runs a handler once, as a worker would, without store, queue or time: input checked, errors classified. A
+ * handler that is a module runs in this process; that of a batch job gets a batch of one, see `runBatch`.
  */
 export async function runJob<I, O, R>(
   job: JobDefinition<I, O, R>,

@@ -140,6 +140,11 @@ export class TestMill extends Millrace {
     })
   }
 
+  /** Handlers that are modules run in this process, in virtual time and within a debugger's reach. */
+  override worker(options: WorkerOptions = {}): Worker {
+    return super.worker({ sandbox: false, ...options })
+  }
+
   override async close(): Promise<void> {
     await this.#stop()
     await super.close({ grace: 0 })

@@ -1,6 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
-import { Directive, parseInput } from '../core/definition.js'
+import { type Directive, isDirective, parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
@@ -14,18 +14,24 @@ import {
   snoozed,
 } from '../core/lifecycle.js'
 import { clean } from '../core/text.js'
+import { loadHandler } from '../system/load-handler.js'
 import type { Run } from './run.js'
 
 /**
  * Runs one attempt: decode → parse → call → conclude. `done` gets the outcome, never an exception. The way
  * without promises is the common one and costs no turn of the event loop.
  */
-export function execute(run: Run, runtime: Runtime, done: (run: Run, outcome: Outcome) => void): void {
+export function execute(
+  run: Run,
+  runtime: Runtime,
+  done: (run: Run, outcome: Outcome) => void,
+  call: Call = callHere,
+): void {
   const succeed = (value: unknown) => done(run, concludeValue(run, runtime, value))
   const fail = (error: unknown) => done(run, concludeError(run, runtime, error))
   let value: unknown
   try {
-    value = call(run, decode(run, runtime))
+    value = parse(run, decode(run, runtime), call)
     if (isThenable(value)) return void value.then(succeed, fail)
   } catch (error) {
     return fail(error)
@@ -43,12 +49,20 @@ export function decode(run: Run, runtime: Runtime): unknown {
   }
 }
 
-function call(run: Run, input: unknown): unknown {
+function parse(run: Run, input: unknown, call: Call): unknown {
+  const parsed = parseInput(run.definition, input)
+  return parsed instanceof Promise ? parsed.then((value) => call(run, value)) : call(run, parsed)
+}
+
+/** Calls the handler, wherever it runs. */
+type Call = (run: Run, input: unknown) => unknown
+
+/** In this process, also when the handler is a module. */
+function callHere(run: Run, input: unknown): unknown {
   const { definition } = run
-  const parsed = parseInput(definition, input)
-  return parsed instanceof Promise
-    ? parsed.then((value) => definition.run(value, run))
-    : definition.run(parsed, run)
+  return definition.sandbox === undefined
+    ? definition.run(input, run)
+    : loadHandler(definition.sandbox).then((handler) => handler(input, run))
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -58,7 +72,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outcome {
-  if (value instanceof Directive) return follow(run, runtime, value)
+  if (isDirective(value)) return follow(run, runtime, value)
   if (value === undefined) return completed(undefined, run.policy.retain)
   try {
     return completed(runtime.codec.encode(value, 'result', runtime.limits.result), run.policy.retain)
@@ -69,7 +83,7 @@ export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outco
 }
 
 export function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
-  if (error instanceof Directive) return follow(run, runtime, error)
+  if (isDirective(error)) return follow(run, runtime, error)
   if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
   return conclude(run, runtime, explain(run, error), isRetryable(run, error))
 }
@@ -125,6 +139,7 @@ const permanent = [
   'STORE_CORRUPT',
   'PAYLOAD_NOT_SERIALISABLE',
   'PAYLOAD_TOO_LARGE',
+  'HANDLER_MISSING',
 ] as const
 
 function isRetryable(run: Run, error: unknown): boolean {

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { bounds } from '../core/bounds.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
@@ -23,7 +24,7 @@ export interface WorkerOptions {
   readonly poll?: Duration
   /** How long `stop` waits for running jobs. @default '30s' */
   readonly grace?: Duration
-  /** How long a handler may go on after its signal aborted; then it is left alone. @default '5s' */
+  /** How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. @default '5s' */
   readonly abandonAfter?: Duration
   /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
   readonly prefetch?: number | 'auto'
@@ -31,8 +32,19 @@ export interface WorkerOptions {
   readonly keep?: { readonly completed?: number; readonly dead?: number }
   /** Drain on SIGTERM and SIGINT; the second signal forces. @default true */
   readonly handleSignals?: boolean
+  /** For jobs whose handler is a module. `false` runs them in this process, as a debugger likes it. */
+  readonly sandbox?: SandboxPoolOptions | false
   /** Name for logs and the dashboard; made unique by a suffix. @default 'worker' */
   readonly name?: string
+}
+
+export interface SandboxPoolOptions {
+  /** Threads and processes at a time; jobs beyond wait in their slots. @default the cores less one, at least 1 */
+  readonly size?: number
+  /** How long one without work stays. @default '30s' */
+  readonly idle?: Duration
+  /** How many are there from the start, and stay without work. @default 1 */
+  readonly warm?: number
 }
 
 export type CompiledWorker = ReturnType<typeof compileWorker>
@@ -63,7 +75,18 @@ export function compileWorker(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJ
       dead: integer(raw.keep?.dead ?? defaults.keep.dead, 'keep.dead', 0, 1e9),
     },
     handleSignals: raw.handleSignals ?? true,
+    sandbox: raw.sandbox === false ? undefined : compilePool(raw.sandbox ?? {}),
     name: name(raw.name ?? 'worker', 'name'),
+  }
+}
+
+function compilePool(raw: SandboxPoolOptions) {
+  noUnknown(raw, ['size', 'idle', 'warm'], 'sandbox')
+  const size = raw.size ?? Math.max(1, availableParallelism() - 1)
+  return {
+    size: integer(size, 'sandbox.size', 1, bounds.sandboxes),
+    idle: milliseconds(raw.idle ?? defaults.sandbox.idle, 'sandbox.idle'),
+    warm: integer(raw.warm ?? defaults.sandbox.warm, 'sandbox.warm', 0, bounds.sandboxes),
   }
 }
 
@@ -78,5 +101,6 @@ const workerOptions = [
   'prefetch',
   'keep',
   'handleSignals',
+  'sandbox',
   'name',
 ]

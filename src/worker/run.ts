@@ -1,4 +1,4 @@
-import { encodeInput, flowOf, newJob } from '../client/new-job.js'
+import { encodeInput, newJob, placement } from '../client/new-job.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
@@ -36,6 +36,8 @@ export class Run implements JobContext {
   ended = false
   /** Shared with the other runs of its batch: how many of them still go on in their one slot. */
   batch: { left: number } | undefined
+  /** Ends what runs it, or its wait for that, when it runs in a sandbox. */
+  kill: (() => void) | undefined
   inserts: NewJob[] | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener
@@ -136,8 +138,8 @@ export class Run implements JobContext {
       if (this.ended) throw this.#tooLate()
       await parseInput(job, input)
       if (this.ended) throw this.#tooLate()
-      const flow = flowOf(job, input, options)
-      const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), flow, options)
+      const place = placement(job, input, options)
+      const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
       this.inserts ??= []
       if (this.inserts.length >= bounds.batch) {
         throw new MillraceError(

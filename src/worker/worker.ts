@@ -19,6 +19,7 @@ import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
+import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
 
@@ -29,9 +30,9 @@ type Phase = 'new' | 'running' | 'stopping' | 'stopped'
 
 /**
  * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
- * `Exchange` talks to the store, `execute` runs one, `Batches` collects those that run together, `LeaseKeeper`
- * keeps the right to them, `Deadlines` ends what takes too long, `Sweeper` does the housekeeping. This class
- * moves jobs between them.
+ * `Exchange` talks to the store, `execute` runs one, `Batches` collects those that run together, `SandboxPool`
+ * keeps some apart, `LeaseKeeper` keeps the right to them, `Deadlines` ends what takes too long, `Sweeper` does
+ * the housekeeping. This class moves jobs between them.
  */
 export class Worker {
   readonly id: string
@@ -45,6 +46,7 @@ export class Worker {
   readonly #lease: LeaseKeeper
   readonly #sweeper: Sweeper
   readonly #deadlines: Deadlines
+  readonly #sandboxes: SandboxPool | undefined
   readonly #runs = new Set<Run>()
   readonly #batches: Batches
   /** Slots in use, and how many of them by each lane. A running batch uses one; one that is open uses none. */
@@ -106,6 +108,12 @@ export class Worker {
       keyOf: (definition, job) => this.#batchKey(definition, job),
       due: () => this.#startMore(),
     })
+    if (this.#options.sandbox !== undefined) {
+      this.#sandboxes = new SandboxPool(runtime, jobs, this.#options.sandbox, {
+        waits: (run) => this.#stopClock(run),
+        begins: (run) => this.#startClock(run, runtime.clock.monotonic()),
+      })
+    }
   }
 
   /** How many jobs are in slots now. */
@@ -153,6 +161,7 @@ export class Worker {
     }
     this.#unsubscribe = this.#runtime.store.subscribe((signal) => this.#heard(signal))
     this.#sweeper.start()
+    this.#sandboxes?.open()
     this.#poll()
     this.#exchange.wake()
   }
@@ -182,6 +191,7 @@ export class Worker {
       })
       cancel()
     }
+    const sandboxesClosed = this.#sandboxes?.close()
     // A store that does not answer must not keep the process: the lease will give the rest back.
     const cancelLast = this.#runtime.clock.after(Math.max(grace, 5_000), () => this.#exchange.stop())
     // What an answer brings may have to be given back in turn.
@@ -195,6 +205,7 @@ export class Worker {
     this.#batches.stop()
     this.#unsubscribe?.()
     this.#forgetSignals?.()
+    await sandboxesClosed
     this.#phase = 'stopped'
     this.#tellStopped()
   }
@@ -266,7 +277,11 @@ export class Worker {
 
   #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
     if (claimed.length > 0) this.#worked = true
-    const full = this.#fetcher.learn(claimed, claimed.some(runsAlone), this.#batches.width(claimed))
+    const full = this.#fetcher.learn(
+      claimed,
+      claimed.some((job) => this.#needsTheWorker(job)),
+      this.#batches.width(claimed),
+    )
     this.#believedEmpty = !full && this.#news === this.#newsBefore
     const single = this.#batches.collect(claimed, full)
     const left = this.#waitingCount
@@ -295,8 +310,8 @@ export class Worker {
   }
 
   /**
-   * Fills the slots with single jobs and due batches, in the order of their claims. A job on its last life waits
-   * until nothing else is at risk, then has the worker to itself.
+   * Fills the slots with single jobs and due batches, in the order of their claims. A job that needs the
+   * worker waits until nothing else is at risk, then has it to itself.
    */
   #startMore(): void {
     if (this.#phase !== 'running') return
@@ -308,7 +323,7 @@ export class Worker {
         continue
       }
       if (job === undefined) break
-      if (runsAlone(job)) {
+      if (this.#needsTheWorker(job)) {
         if (this.#runs.size > 0 || !this.#exchange.idle) return
         this.#next++
         return this.#startAlone(job)
@@ -322,6 +337,13 @@ export class Worker {
   }
 
   readonly #hasSlot = (lane: number): boolean => this.#fetcher.hasSlot(this.#activeByLane, lane)
+
+  /** On its last life, and nothing else keeps it apart. */
+  #needsTheWorker(job: ClaimedJob): boolean {
+    if (!runsAlone(job)) return false
+    const definition = this.#sandboxes && this.#jobs.get(job.name)
+    return definition === undefined || sandboxFor(definition, job) === undefined
+  }
 
   /** What is given back must be stored before the danger begins. */
   #startAlone(job: ClaimedJob): void {
@@ -338,7 +360,10 @@ export class Worker {
     const definition = this.#jobs.get(job.name)
     if (definition === undefined) return this.#putOff(job)
     this.#countSlot(job.lane, 1)
-    execute(this.#begin(job, definition), this.#runtime, this.#finished)
+    const run = this.#begin(job, definition)
+    const kind = this.#sandboxes && sandboxFor(definition, job)
+    if (kind === undefined) execute(run, this.#runtime, this.#finished)
+    else execute(run, this.#runtime, this.#finished, (run, input) => this.#sandboxes?.run(run, input, kind))
   }
 
   #startBatch(batch: Batch): void {
@@ -355,11 +380,7 @@ export class Worker {
     const run = new Run(job, definition, this.#runtime, this, now)
     run.batch = slot
     this.#runs.add(run)
-    const { timeout } = run.policy
-    if (timeout > 0) {
-      run.deadline = now + timeout
-      this.#deadlines.watch(run.deadline)
-    }
+    this.#startClock(run, now)
     if (events.wants('started'))
       events.emit('started', { ...run.event(), waited: job.startedAt - job.readyAt })
     return run
@@ -368,6 +389,18 @@ export class Worker {
   #countSlot(lane: number, change: 1 | -1): void {
     this.#busy += change
     this.#activeByLane[lane] = (this.#activeByLane[lane] as number) + change
+  }
+
+  #startClock(run: Run, now: number): void {
+    const { timeout } = run.policy
+    if (timeout === 0 || run.stopped !== undefined) return
+    run.deadline = now + timeout
+    this.#deadlines.watch(run.deadline)
+  }
+
+  /** While it stands in line for a sandbox. One that was told to stop has its own deadline. */
+  #stopClock(run: Run): void {
+    if (run.stopped === undefined) run.deadline = Number.POSITIVE_INFINITY
   }
 
   readonly #finished = (run: Run, outcome: Outcome): void => {
@@ -379,6 +412,7 @@ export class Worker {
     run.ended = true
     this.#runs.delete(run)
     this.#alone = false
+    run.kill?.()
     this.#exchange.settle(run.job, outcome, run)
     if (outcome.hold > 0) this.#giveBackHeld(run.job)
     // The slot of a batch is free when its last job has ended.

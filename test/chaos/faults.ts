@@ -12,6 +12,7 @@ import { killProducer } from './faults/kill-producer.js'
 import { lanesUnderLoad } from './faults/lanes.js'
 import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
+import { sandboxes, suspect } from './faults/sandbox.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
@@ -28,6 +29,8 @@ export const faults: readonly Fault[] = [
   blockedLoop,
   replyDropped,
   ...poisons,
+  ...sandboxes,
+  suspect,
   eightWriters,
   fullDisk,
   sigterm,

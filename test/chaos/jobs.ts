@@ -1,5 +1,12 @@
 /** The jobs of the harness. Handlers write their start before anything else and ignore their signal. */
-import { type AnyJob, defineJob, type JobContext, NonRetryableError } from 'millrace'
+import {
+  type AnyJob,
+  defineJob,
+  fromModule,
+  type JobContext,
+  NonRetryableError,
+  type SandboxOptions,
+} from 'millrace'
 import type { Doom } from './fail-points.js'
 import type { Journal } from './journal.js'
 import type { RecordingStore } from './recording-store.js'
@@ -39,6 +46,23 @@ export interface Stage {
 export const work = defineJob<Work>({ name: 'work', ...policy(), run: unused })
 export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy(), run: unused })
 
+/** Poison in a sandbox. Its handler is a module, so these are the same where they run. */
+export const sandboxed = {
+  thread: sandboxedBy('thread', { type: 'thread' }),
+  process: sandboxedBy('process', { type: 'process' }),
+  suspect: sandboxedBy('suspect', { use: 'suspects' }),
+}
+
+function sandboxedBy(name: string, sandbox: SandboxOptions) {
+  return defineJob({
+    name: `sandboxed-${name}`,
+    ...policy(),
+    timeout: 500,
+    run: fromModule<typeof import('./sandboxed.js')>(new URL('./sandboxed.js', import.meta.url)),
+    sandbox: { memory: 40, ...sandbox },
+  })
+}
+
 export function makeJobs(stage: Stage): AnyJob[] {
   return [
     defineJob<Work>({
@@ -56,6 +80,7 @@ export function makeJobs(stage: Stage): AnyJob[] {
         await poisons[how]()
       },
     }),
+    ...Object.values(sandboxed),
   ]
 }
 
@@ -106,7 +131,7 @@ function sign({ journal, store }: Stage, { jobId, progress }: JobContext): Signa
   return signature
 }
 
-const poisons: Record<PoisonKind, () => void | Promise<void>> = {
+export const poisons: Record<PoisonKind, () => void | Promise<void>> = {
   abort: () => process.abort(),
   exit: () => process.exit(7),
   oom: () => {

@@ -19,6 +19,8 @@ export interface WorkerConfig extends ChildConfig {
   readonly graceMs?: number
   /** How long `slow` jobs take here. */
   readonly slowMs?: number
+  /** How long a handler may go on after its signal. */
+  readonly abandonMs?: number
 }
 
 const config = beChild<WorkerConfig>()
@@ -42,6 +44,11 @@ mill.on('error', ({ error, during }) => {
   const code = isMillraceError(error) ? error.code : 'UNKNOWN'
   journal.write({ e: 'error', code, during, message: String((error as Error).stack ?? error) })
 })
+// A handler in a sandbox cannot write its start itself.
+mill.on('started', ({ id, name }) => {
+  const lease = store.leaseOf(id)
+  if (name.startsWith('sandboxed-') && lease !== undefined) journal.write({ e: 'start', ...lease })
+})
 mill.on('lost', ({ id, worker }) => journal.write({ e: 'lost', id, worker }))
 
 const worker = mill.worker({
@@ -50,6 +57,8 @@ const worker = mill.worker({
   concurrency: config.concurrency ?? settings.concurrency,
   grace: config.graceMs ?? settings.graceMs,
   ...(config.prefetch !== undefined && { prefetch: config.prefetch }),
+  ...(config.abandonMs !== undefined && { abandonAfter: config.abandonMs }),
+  sandbox: { size: 2, warm: 0 },
 })
 doom.worker = worker.id
 // Only where it is needed: with a listener of its own, a process has to end by itself.

@@ -61,3 +61,19 @@ export function signal<T = void>(): { promise: Promise<T>; give: (value: T) => v
   })
   return { promise, give }
 }
+
+/** Claims all there is as a worker that is never heard of again. */
+export async function vanish(mill: TestMill, worker: string): Promise<readonly string[]> {
+  const { claimed } = await storeOf(mill).exchange({
+    worker,
+    settlements: [],
+    claim: {
+      token: worker,
+      lease: 30_000,
+      room: { shared: 100, own: [0, 0, 0, 0] },
+      picks: [{ queue: 'default', lane: 2, take: 100 }],
+      turn: 0,
+    },
+  })
+  return claimed.map((job) => job.id)
+}

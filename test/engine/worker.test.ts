@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { defineJob, type MillraceError, snooze } from 'millrace'
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test, vi } from 'vitest'
-import { realMill, signal, storeOf, testMill } from './mill.js'
+import { realMill, signal, storeOf, testMill, vanish } from './mill.js'
 
 describe('a worker', () => {
   test('runs no more than its slots at a time', async () => {
@@ -319,22 +319,6 @@ describe('a worker', () => {
     expect((await mill.stats()).states).toMatchObject({ completed: 25, dead: 0 })
   })
 })
-
-/** Claims all there is as a worker that is never heard of again. */
-async function vanish(mill: TestMill, worker: string): Promise<readonly string[]> {
-  const { claimed } = await storeOf(mill).exchange({
-    worker,
-    settlements: [],
-    claim: {
-      token: worker,
-      lease: 30_000,
-      room: { shared: 100, own: [0, 0, 0, 0] },
-      picks: [{ queue: 'default', lane: 2, take: 100 }],
-      turn: 0,
-    },
-  })
-  return claimed.map((job) => job.id)
-}
 
 describe('in real time', () => {
   test('an idle worker starts a job within moments, and again after being idle', async () => {

@@ -12,12 +12,13 @@ const main = fileURLToPath(new URL('../../.build/test/chaos/main.js', import.met
 const kills = 24
 const killed = ['claimed', 'mid-handler', 'settle-sent', 'retry', 'anywhere', 'migration', 'producer']
 const stale = ['zombie', 'blocked-loop']
+const apart = ['sandbox-abort']
 
 test('processes are killed, frozen and blocked, and nothing is lost, run twice or written by a stale hand', async () => {
   if (!existsSync(main)) throw new Error(`${main} is missing; build it first: npm run build`)
   const { code, output, rows } = await chaos()
   expect(code, output).toBe(0)
-  expect(rows.map((row) => row.fault)).toEqual([...killed, ...stale])
+  expect(rows.map((row) => row.fault)).toEqual([...killed, ...stale, ...apart])
   expect(sum(rows, 'kills')).toBeGreaterThanOrEqual(kills)
   expect(sum(rows, 'acked')).toBeGreaterThan(0)
   expect(sum(rows, 'lost')).toBe(0)
@@ -31,7 +32,7 @@ test('processes are killed, frozen and blocked, and nothing is lost, run twice o
 async function chaos(): Promise<{ code: number | null; output: string; rows: Row[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-chaos-test-'))
   const json = join(folder, 'rows.json')
-  const faults = [...killed, ...stale].flatMap((fault) => ['--fault', fault])
+  const faults = [...killed, ...stale, ...apart].flatMap((fault) => ['--fault', fault])
   const child = spawn(process.execPath, [main, '--json', json, '--kills', String(kills), ...faults])
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {

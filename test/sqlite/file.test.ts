@@ -163,6 +163,7 @@ describe('SQLite', () => {
       tags: undefined,
       metadata: undefined,
       flow: undefined,
+      dedupe: undefined,
     })
     const results = await Promise.allSettled([
       store.insert([job('a', 'n')]),

@@ -220,6 +220,7 @@ test.for<[string, object, RegExp]>([
   ['a misspelt option', { batch: { sise: 3 } }, /batch has no option 'sise'; did you mean 'size'\?/],
   ['one beside it', { bach: {} }, /defineBatchJob has no option 'bach'; did you mean 'batch'\?/],
   ['run', { run: 'fast' }, /run is "fast"; expected a function \(inputs, context\) => outcomes/],
+  ['sandbox', { sandbox: {} }, /defineBatchJob has no option 'sandbox'/],
   ['what every job has', { timeout: 'soon' }, /timeout is "soon"/],
 ])('defineBatchJob refuses a wrong %s', ([, options, message]) => {
   const whole = { name: 'work', run: (_: number[]) => {}, ...options } as Parameters<typeof defineBatchJob>[0]

@@ -1,3 +1,4 @@
+import { mostMoved } from '../../core/flow-control.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
@@ -9,17 +10,24 @@ import type { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
 import type { Lease } from './worker.js'
 
+interface Claimed {
+  readonly jobs: ClaimedJob[]
+  /** It has not looked at all that may start: worth another claim at once. */
+  readonly more: boolean
+}
+
 /** Puts the heads of the asked lanes under the worker's lease. */
-export function claim(tables: Tables, id: string, request: ClaimRequest, now: number): ClaimedJob[] {
+export function claim(tables: Tables, id: string, request: ClaimRequest, now: number): Claimed {
   const worker = tables.renew(id, now + request.lease)
   const before = worker.leaseOf(request.token)
   // A repeated claim takes nothing new: its token may already have been presented by a settlement.
   if (before !== undefined) {
-    return before.held().map((entry) => toClaimed(entry, before, tables.flow.isSuspect(entry.kind.name)))
+    const suspect = (entry: Entry) => tables.flow.isSuspect(entry.kind.name)
+    return { jobs: before.held().map((entry) => toClaimed(entry, before, suspect(entry))), more: false }
   }
   const lease = worker.newLease(request.token, now)
   const claimed: ClaimedJob[] = []
-  const asked = { tables, lease, claimed, turn: request.turn, moved: false }
+  const asked: Asked = { tables, lease, claimed, turn: request.turn, moved: false, more: false }
   tables.flow.unpark(now)
   takeByPicks(request.room, request.picks, (name, lane, count) => {
     const queue = tables.kinds.queues.get(name)
@@ -27,7 +35,7 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
     if (queue === undefined || line === undefined || queue.paused) return 0
     return queue.flow ? takeWithLimits(asked, queue, lane, count) : takeHeads(asked, line, count)
   })
-  return claimed
+  return { jobs: claimed, more: asked.more }
 }
 
 /** When a limit that holds up jobs of these queues opens by itself. */
@@ -55,6 +63,7 @@ interface Asked {
   readonly turn: number
   /** Jobs went from a plain line to one that may not have been looked at. */
   moved: boolean
+  more: boolean
 }
 
 function takeHeads({ lease, claimed }: Asked, line: Sorted<Entry>, count: number): number {
@@ -89,9 +98,12 @@ function takeOpen(asked: Asked, queue: Queue, lane: number, count: number): numb
   )
 }
 
-function takeFromLine({ tables, lease, claimed }: Asked, line: FlowLine, count: number): number {
+function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
+  const { tables, lease, claimed } = asked
   const { flow } = tables
-  const taken = flow.take(line, Math.min(count, flow.room(line.queue, line.name, lease.at)), lease.at)
+  const most = Math.min(count, flow.room(line.queue, line.name, lease.at))
+  const taken = flow.take(line, most, lease.at)
+  if (taken.length < most && line.jobs.size > 0) asked.more = true
   for (const entry of taken) claimed.push(takeUnder(lease, entry, flow.isSuspect(entry.kind.name)))
   return taken.length
 }
@@ -100,9 +112,13 @@ function takeFromLine({ tables, lease, claimed }: Asked, line: FlowLine, count: 
 function takeFromPlain(asked: Asked, queue: Queue, line: Sorted<Entry>, count: number): number {
   const { tables, lease, claimed } = asked
   let found = 0
-  for (let looked = 0; looked < mostMoved && line.size > 0; ) {
+  for (let looked = 0; line.size > 0; ) {
     const most = Math.min(count - found, tables.flow.room(queue.name, '', lease.at))
     if (most <= 0) break
+    if (looked >= mostMoved) {
+      asked.more = true
+      break
+    }
     const entries = line.take(most)
     looked += entries.length
     let started = 0
@@ -120,9 +136,6 @@ function takeFromPlain(asked: Asked, queue: Queue, line: Sorted<Entry>, count: n
   }
   return found
 }
-
-/** Jobs that one claim looks at in a plain line. */
-const mostMoved = 1_000
 
 function takeUnder(lease: Lease, entry: Entry, suspect: boolean): ClaimedJob {
   entry.kind.states.pending--

@@ -1,5 +1,5 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
-import type { Place } from './flow.js'
+import type { ParkingGate, Place } from './flow.js'
 import type { Kind } from './kind.js'
 import type { Lease, Worker } from './worker.js'
 
@@ -21,6 +21,15 @@ export class Entry {
   /** Index into what the lease holds. */
   slot = 0
   story: Story | undefined = undefined
+
+  /** The gates of a job with a group or a key, while it is pending or runs. */
+  get gates(): readonly ParkingGate[] | undefined {
+    return this.story?.gates
+  }
+
+  set gates(gates: readonly ParkingGate[] | undefined) {
+    storyOf(this).gates = gates
+  }
 
   constructor(seq: number, job: NewJob, kind: Kind, createdAt: number) {
     this.seq = seq
@@ -53,6 +62,7 @@ class Story {
   logs: readonly LogLine[] = none
   /** Where a pending job with limits or a group waits. */
   place: Place | undefined = undefined
+  gates: readonly ParkingGate[] | undefined = undefined
 }
 
 export function storyOf(entry: Entry): Story {

@@ -1,4 +1,4 @@
-import type { GateRef } from '../../core/flow.js'
+import { type GateRef, ownerOf } from '../../core/flow.js'
 import type { FlowControl, FlowPlaces, Line } from '../../core/flow-control.js'
 import { Gate } from '../../core/gate.js'
 import { type Entry, storyOf } from './entry.js'
@@ -26,17 +26,19 @@ export class FlowLine implements Line {
 }
 
 /** A gate with the jobs that are parked behind it. */
-class GatePlace {
+class ParkingGate extends Gate {
   readonly num: number
-  readonly gate: Gate
   readonly jobs = new Sorted<Entry>()
   /** Orders those that are due: when, then as they came. */
   rank = 0
   isDue = false
+  /** It has a state of its own, and is not just what its groups or keys go by. */
+  isKept = false
+  fading: Fading | undefined = undefined
 
-  constructor(num: number, gate: Gate) {
+  constructor(num: number, ref: GateRef, parent: Gate | undefined) {
+    super(ref, parent)
     this.num = num
-    this.gate = gate
   }
 
   get seq(): number {
@@ -44,14 +46,23 @@ class GatePlace {
   }
 }
 
-export type Place = FlowLine | GatePlace
+/** A gate that will be idle: when, then as they came. */
+interface Fading {
+  readonly rank: number
+  readonly seq: number
+  readonly gate: ParkingGate
+}
 
-export type Flow = FlowControl<Entry, FlowLine>
+export type Place = FlowLine | ParkingGate
+export type { ParkingGate }
 
-export class Places implements FlowPlaces<Entry, FlowLine> {
+export type Flow = FlowControl<Entry, FlowLine, ParkingGate>
+
+export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
   readonly #kinds: Kinds
   readonly #signals: Signals
-  readonly #gates: Record<GateRef['of'], Map<string, GatePlace>> = {
+  /** By scope, owner and name. */
+  readonly #gates: Record<GateRef['of'], Map<string, Map<string, ParkingGate>>> = {
     queue: new Map(),
     job: new Map(),
     group: new Map(),
@@ -59,7 +70,8 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     limiter: new Map(),
   }
   readonly #lines: FlowLine[] = []
-  readonly #due = new Sorted<GatePlace>()
+  readonly #due = new Sorted<ParkingGate>()
+  readonly #fading = new Sorted<Fading>()
   #count = 0
 
   constructor(kinds: Kinds, signals: Signals) {
@@ -67,57 +79,81 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     this.#signals = signals
   }
 
-  findGate(ref: GateRef): Gate | undefined {
-    return this.#find(ref)?.gate
+  findGate(ref: GateRef): ParkingGate | undefined {
+    return this.#gates[ref.of].get(ownerOf(ref))?.get(ref.name)
   }
 
-  gate(ref: GateRef): Gate {
-    return this.#place(ref).gate
+  gate(ref: GateRef): ParkingGate {
+    const owner = ownerOf(ref)
+    let members = this.#gates[ref.of].get(owner)
+    if (members === undefined) {
+      members = new Map()
+      this.#gates[ref.of].set(owner, members)
+    }
+    let gate = members.get(ref.name)
+    if (gate === undefined) {
+      gate = new ParkingGate(++this.#count, ref, this.#parent(ref))
+      members.set(ref.name, gate)
+    }
+    return gate
   }
 
-  gates(of: GateRef['of']): Iterable<{ readonly gate: Gate; readonly num: number }> {
-    return this.#gates[of].values()
+  /** As they came; of one owner, or all. */
+  gates(of: GateRef['of'], owner: string | undefined): ParkingGate[] {
+    if (owner !== undefined) return [...(this.#gates[of].get(owner)?.values() ?? [])].filter(isKept)
+    const all = [...this.#gates[of].values()].flatMap((members) => [...members.values()])
+    return all.filter(isKept).sort((a, b) => a.num - b.num)
   }
 
   /** Places where jobs wait, by their numbers. */
   waiting(): Place[] {
-    const gates = [...this.#gates.group.values(), ...this.#gates.key.values()]
+    const gates = [...this.gates('group', undefined), ...this.gates('key', undefined)]
     return [...this.#lines, ...gates].filter(({ jobs }) => jobs.size > 0).sort((a, b) => a.num - b.num)
   }
 
-  keepGate(gate: Gate): void {
-    const place = this.#place(gate.ref)
-    if (place.isDue && place.rank === gate.dueAt) return
-    if (place.isDue) this.#due.delete(place)
-    place.isDue = gate.dueAt !== undefined
+  keepGate(gate: ParkingGate): void {
+    gate.isKept = true
+    if (gate.fading?.rank !== gate.idleAt) this.#keepFading(gate)
+    if (gate.isDue ? gate.rank === gate.dueAt : gate.dueAt === undefined) return
+    if (gate.isDue) this.#due.delete(gate)
+    gate.isDue = gate.dueAt !== undefined
     if (gate.dueAt === undefined) return
-    place.rank = gate.dueAt
-    this.#due.add(place)
+    gate.rank = gate.dueAt
+    this.#due.add(gate)
   }
 
-  forgetGate(gate: Gate): void {
+  forgetGate(gate: ParkingGate): void {
+    gate.idleAt = undefined
     this.keepGate(gate)
-    this.#gates[gate.ref.of].delete(keyOf(gate.ref))
+    this.#gates[gate.ref.of].get(ownerOf(gate.ref))?.delete(gate.ref.name)
   }
 
-  dueGates(now: number, limit: number): Gate[] {
-    const due: Gate[] = []
-    for (const place of this.#due.after(Number.NEGATIVE_INFINITY, 0)) {
-      if (place.rank > now || due.length === limit) break
-      due.push(place.gate)
+  dueGates(now: number, limit: number): ParkingGate[] {
+    const due: ParkingGate[] = []
+    for (const gate of this.#due.after(Number.NEGATIVE_INFINITY, 0)) {
+      if (gate.rank > now || due.length === limit) break
+      due.push(gate)
     }
     return due
+  }
+
+  idleGates(now: number, limit: number): ParkingGate[] {
+    const idle: ParkingGate[] = []
+    for (const { rank, gate } of this.#fading.after(Number.NEGATIVE_INFINITY, 0)) {
+      if (rank > now || idle.length === limit) break
+      idle.push(gate)
+    }
+    return idle
   }
 
   get nextDue(): number | undefined {
     return this.#due.first?.rank
   }
 
-  *parkedUnder(ref: GateRef): Generator<Gate, void> {
+  *parkedUnder(ref: GateRef): Generator<ParkingGate, void> {
     if (ref.of !== 'queue' && ref.of !== 'job') return
-    for (const { gate } of this.#gates[ref.of === 'queue' ? 'group' : 'key'].values()) {
-      if (gate.parked > 0 && gate.parent === this.findGate(ref)) yield gate
-    }
+    for (const gate of this.gates(ref.of === 'queue' ? 'group' : 'key', ref.name))
+      if (gate.parked > 0) yield gate
   }
 
   line(queue: string, lane: number, name: string): FlowLine {
@@ -145,25 +181,25 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     line.jobs.add(entry)
   }
 
-  park(entry: Entry, gate: Gate): void {
-    const place = this.#place(gate.ref)
-    storyOf(entry).place = place
-    place.jobs.add(entry)
+  park(entry: Entry, gate: ParkingGate): void {
+    storyOf(entry).place = gate
+    gate.jobs.add(entry)
   }
 
-  unpark(gate: Gate): Entry | undefined {
-    return this.#place(gate.ref).jobs.take(1)[0]
+  unpark({ jobs }: ParkingGate, line: number): Entry | undefined {
+    const [entry] = jobs.after(line, 0)
+    if (entry?.rank !== line) return undefined
+    jobs.delete(entry)
+    return entry
   }
 
-  remove(entry: Entry): Gate | undefined {
-    const { place } = storyOf(entry)
+  remove(entry: Entry): { line: number; behind: ParkingGate | undefined } {
+    const place = storyOf(entry).place as Place
     storyOf(entry).place = undefined
-    if (place instanceof GatePlace) {
-      place.jobs.delete(entry)
-      return place.gate
-    }
-    place?.jobs.delete(entry)
-    return undefined
+    place.jobs.delete(entry)
+    return place instanceof FlowLine
+      ? { line: place.num, behind: undefined }
+      : { line: entry.rank, behind: place }
   }
 
   running(ref: GateRef): number {
@@ -194,17 +230,11 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
     this.#signals.quarantine(job, on)
   }
 
-  #find(ref: GateRef): GatePlace | undefined {
-    return this.#gates[ref.of].get(keyOf(ref))
-  }
-
-  #place(ref: GateRef): GatePlace {
-    let place = this.#find(ref)
-    if (place === undefined) {
-      place = new GatePlace(++this.#count, new Gate(ref, this.#parent(ref)))
-      this.#gates[ref.of].set(keyOf(ref), place)
-    }
-    return place
+  #keepFading(gate: ParkingGate): void {
+    const { idleAt } = gate
+    if (gate.fading !== undefined) this.#fading.delete(gate.fading)
+    gate.fading = idleAt === undefined ? undefined : { rank: idleAt, seq: gate.num, gate }
+    if (gate.fading !== undefined) this.#fading.add(gate.fading)
   }
 
   #parent(ref: GateRef): Gate | undefined {
@@ -213,8 +243,6 @@ export class Places implements FlowPlaces<Entry, FlowLine> {
   }
 }
 
-/** Names, groups and keys have no control characters. */
-function keyOf(ref: GateRef): string {
-  if (ref.of === 'group') return `${ref.queue}\n${ref.name}`
-  return ref.of === 'key' ? `${ref.job}\n${ref.name}` : ref.name
+function isKept(gate: ParkingGate): boolean {
+  return gate.isKept
 }

@@ -87,11 +87,15 @@ export class MemoryStore implements Store {
     const tables = this.#open()
     const now = this.#clock.now()
     const settled = settle(tables, request, now)
-    const claimed = request.claim === undefined ? [] : claim(tables, request.worker, request.claim, now)
-    const opens = request.claim === undefined ? undefined : opensAt(tables, request.claim, now)
-    if (claimed.length > 0) tables.signals.claimed(claimed)
+    if (request.claim === undefined) {
+      tables.signals.tell()
+      return { settled, claimed: [], opens: undefined }
+    }
+    const { jobs, more } = claim(tables, request.worker, request.claim, now)
+    const opens = more ? now : opensAt(tables, request.claim, now)
+    if (jobs.length > 0) tables.signals.claimed(jobs)
     tables.signals.tell()
-    return { settled, claimed, opens: opens === undefined ? undefined : Math.max(0, opens - now) }
+    return { settled, claimed: jobs, opens: opens === undefined ? undefined : Math.max(0, opens - now) }
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {

@@ -1,20 +1,50 @@
+import { Doorkeeper, type Overflow } from '../../core/depth.js'
 import type { NewJob } from '../../core/job.js'
+import { laneCount } from '../../core/lanes.js'
 import type { InsertResult } from '../../core/store.js'
+import { dedupe, holdKey } from './dedupe.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
 export function insert(tables: Tables, jobs: readonly NewJob[], now: number): InsertResult[] {
-  const results: InsertResult[] = []
-  for (const job of jobs) results.push(insertOne(tables, job, now))
+  const doors = new Doors(tables)
+  const results = jobs.map((job) => insertOne(tables, job, doors, now))
+  doors.close()
   return results
 }
 
-function insertOne(tables: Tables, job: NewJob, now: number): InsertResult {
+/** Adds what a handler added: its settlement is not to fail because a queue is full. */
+export function insertFromHandler(tables: Tables, jobs: readonly NewJob[], now: number): void {
+  for (const job of jobs) insertOne(tables, job, undefined, now)
+}
+
+function insertOne(tables: Tables, job: NewJob, doors: Doors | undefined, now: number): InsertResult {
   const standing = tables.jobs.get(job.id)
   if (standing !== undefined) return { status: 'duplicate', state: standing.state }
+  const verdict = job.dedupe === undefined ? undefined : dedupe(tables, job, job.dedupe, now)
+  if (verdict !== undefined && 'status' in verdict) return verdict
+  const dueAt = (job.runAt ?? now + job.delay) + (verdict?.delay ?? 0)
+  if (dueAt > now) return add(tables, job, dueAt, now)
+
+  const door = doors?.of(job.queue)
+  const admission = door?.admit(job.lane)
+  if (admission === undefined || admission.verdict === 'take') return add(tables, job, now, now)
+  if (admission.verdict === 'full') return refusal(admission)
+  const { totals } = tables.kinds.of(job)
+  const defer = door?.policy.defer ?? 0
+  if (defer === 0) {
+    totals.shed++
+    return { status: 'shed', state: undefined }
+  }
+  totals.deferred++
+  add(tables, job, now + defer, now)
+  return { status: 'deferred', state: 'scheduled' }
+}
+
+function add(tables: Tables, job: NewJob, dueAt: number, now: number): InsertResult {
   const entry = tables.add(job, now)
   entry.kind.totals.enqueued++
-  const dueAt = job.runAt ?? now + job.delay
+  if (job.dedupe !== undefined) holdKey(tables, job, job.dedupe, now)
   if (dueAt > now) {
     tables.enter(entry, 'scheduled', dueAt)
     tables.signals.due(dueAt - now)
@@ -26,3 +56,44 @@ function insertOne(tables: Tables, job: NewJob, now: number): InsertResult {
 
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
+
+function refusal({ depth, limit, wait }: Overflow): InsertResult {
+  return { status: 'full', state: undefined, overflow: { depth, limit, wait } }
+}
+
+/** The doorkeepers of the queues that have a limit on their depth, for one insert. */
+class Doors {
+  readonly #tables: Tables
+  #known: Map<string, Doorkeeper | undefined> | undefined
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  of(queue: string): Doorkeeper | undefined {
+    if (this.#tables.kinds.queues.get(queue)?.flow !== true) return undefined
+    this.#known ??= new Map()
+    if (!this.#known.has(queue)) this.#known.set(queue, this.#doorkeeper(queue))
+    return this.#known.get(queue)
+  }
+
+  /** Keeps which marks were reached. */
+  close(): void {
+    for (const [queue, door] of this.#known ?? []) {
+      const gate = this.#tables.places.findGate({ of: 'queue', name: queue })
+      if (door !== undefined && gate !== undefined) gate.full = door.full
+    }
+  }
+
+  #doorkeeper(queue: string): Doorkeeper | undefined {
+    const { places, kinds } = this.#tables
+    const gate = places.findGate({ of: 'queue', name: queue })
+    const policy = gate?.settings.depth
+    if (gate === undefined || policy === undefined) return undefined
+    const lanes = new Array<number>(laneCount).fill(0)
+    for (const kind of kinds.all()) {
+      if (kind.queue.name === queue) lanes[kind.lane] = (lanes[kind.lane] ?? 0) + kind.states.pending
+    }
+    return new Doorkeeper(policy, gate.full, lanes)
+  }
+}

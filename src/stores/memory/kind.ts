@@ -93,6 +93,8 @@ function makeKind(queue: Queue, name: string, lane: number): Kind {
       cancelled: 0,
       crashed: 0,
       pruned: 0,
+      shed: 0,
+      deferred: 0,
     },
   }
 }

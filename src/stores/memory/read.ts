@@ -1,4 +1,3 @@
-import { ownerOf } from '../../core/flow.js'
 import { gateRecord } from '../../core/gate.js'
 import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
@@ -44,13 +43,12 @@ export function counts({ kinds }: Tables): Counts {
 export function gates({ places, clock }: Tables, { of, owner, names, limit, cursor }: GateQuery): GatePage {
   const found: GateRecord[] = []
   let last = 0
-  for (const { gate, num } of places.gates(of)) {
-    if (num <= Number(cursor ?? 0)) continue
-    if (owner !== undefined && ownerOf(gate.ref) !== owner) continue
+  for (const gate of places.gates(of, owner)) {
+    if (gate.num <= Number(cursor ?? 0)) continue
     if (names !== undefined && !names.includes(gate.ref.name)) continue
     if (found.length === limit) return { gates: found, cursor: String(last) }
     found.push(gateRecord(gate, clock.now()))
-    last = num
+    last = gate.num
   }
   return { gates: found, cursor: undefined }
 }

@@ -5,7 +5,7 @@ import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from 
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
-import { insert } from './insert.js'
+import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 import type { Lease, Worker } from './worker.js'
 
@@ -38,8 +38,12 @@ function settleOne(
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
+  // Before it leaves: a hold may make a gate of those that run, this one among them.
+  if (entry.kind.queue.flow || outcome.hold > 0) {
+    tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
+    if (entry.gates !== undefined) entry.gates = undefined
+  }
   tables.leave(entry)
-  if (entry.kind.queue.flow || outcome.hold > 0) tables.flow.ended(entry.job, outcome, lease.at, 1, now)
   if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
   if (leavesNothing(outcome)) {
@@ -48,7 +52,7 @@ function settleOne(
     apply(tables, entry, outcome, lease, now)
     if (report !== undefined) writeReport(entry, report)
   }
-  if (inserts !== undefined) insert(tables, inserts, now)
+  if (inserts !== undefined) insertFromHandler(tables, inserts, now)
   return settleResult(settlement.outcome, outcome)
 }
 

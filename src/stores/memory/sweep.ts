@@ -1,5 +1,6 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
+import { isLive } from './dedupe.js'
 import { type Entry, storyOf } from './entry.js'
 import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -11,6 +12,8 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const orphans = findOrphans(tables, now, limit)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
+  tables.holders.forget(now, limit, (id) => isLive(tables, id))
+  tables.flow.forgetIdle(now, limit)
   const next = soonest(tables)
   return {
     promoted,

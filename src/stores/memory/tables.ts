@@ -3,8 +3,9 @@ import { MillraceError } from '../../core/errors.js'
 import { FlowControl } from '../../core/flow-control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
+import { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
-import { type Flow, Places } from './flow.js'
+import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
@@ -25,8 +26,10 @@ export class Tables {
   readonly kinds = new Kinds()
   readonly workers = new Map<string, Worker>()
   readonly causes = new Causes()
+  /** Keys of jobs that are deduped. */
+  readonly holders = new Holders()
   readonly places = new Places(this.kinds, this.signals)
-  readonly flow: Flow = new FlowControl(this.places)
+  readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {
     scheduled: new Sorted(),
     retrying: new Sorted(),

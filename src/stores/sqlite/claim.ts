@@ -1,5 +1,6 @@
+import { mostMoved } from '../../core/flow-control.js'
 import type { ClaimedJob } from '../../core/job.js'
-import { takeByPicks } from '../../core/lanes.js'
+import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import { takeByTurns } from '../../core/turns.js'
 import type { Flow, FlowLine, Places } from './flow.js'
@@ -9,7 +10,8 @@ import type { QueueRow, Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
 export interface Claim {
-  take(worker: string, request: ClaimRequest): ClaimedJob[]
+  /** `more`: it has not looked at all that may start, so that another claim is worth it at once. */
+  take(worker: string, request: ClaimRequest): { readonly jobs: ClaimedJob[]; readonly more: boolean }
   /** Whether a claim would give anything; reads only. */
   couldFind(worker: string, request: ClaimRequest): boolean
   /** When a limit that holds up jobs of the asked queues opens by itself; reads only. */
@@ -41,8 +43,11 @@ interface Asked {
   readonly now: number
   readonly turn: number
   readonly claimed: ClaimedJob[]
+  /** Positions of those among them that were not leased with their whole line. */
+  readonly started: number[]
   /** Jobs went from a plain line to one that may not have been looked at. */
   moved: boolean
+  more: boolean
 }
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
@@ -50,7 +55,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   const { db, tally, clock } = tables
   const take = db.prepare<[number, number, number], JobRowHead>(sql.take).raw()
   const lease = db.prepare(sql.lease)
-  const leaseOne = db.prepare(sql.leaseOne)
+  const leaseEach = db.prepare(sql.leaseEach)
   const leave = db.prepare(sql.leave)
   const head = db.prepare<[number, number], number>(sql.head).pluck()
   const again = db.prepare<[number, string], [...Row, number]>(sql.again).raw()
@@ -62,7 +67,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     const num = tables.workerNumber(worker)
     if (num !== undefined && again.get(num, token) !== undefined) return true
     const now = clock.now()
-    if ((places.gates.nextDue() ?? Number.POSITIVE_INFINITY) <= now) return true
+    if (hasLimits(picks) && (places.nextDue() ?? Number.POSITIVE_INFINITY) <= now) return true
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return false
@@ -72,8 +77,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   }
 
   function opensAt({ picks }: ClaimRequest): number | undefined {
+    if (!hasLimits(picks)) return undefined
     const now = clock.now()
-    let at = places.gates.nextDue() ?? Number.POSITIVE_INFINITY
+    let at = places.nextDue() ?? Number.POSITIVE_INFINITY
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1 || row.flow === 0) continue
@@ -82,6 +88,11 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       }
     }
     return at === Number.POSITIVE_INFINITY ? undefined : at
+  }
+
+  /** Queues that have none pay for none. */
+  function hasLimits(picks: readonly LanePick[]): boolean {
+    return picks.some(({ queue }) => tables.queueRow(queue)?.flow === 1)
   }
 
   /** Of the lines of a lane that have jobs. */
@@ -93,20 +104,23 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return head.get(id, lane) === undefined ? names : ['', ...names]
   }
 
-  function takeAll(worker: string, request: ClaimRequest): ClaimedJob[] {
+  function takeAll(worker: string, request: ClaimRequest): ReturnType<Claim['take']> {
     const now = clock.now()
     const workerNum = renewWorker(worker, now + request.lease)
     const before = again.all(workerNum, request.token)
-    if (before.length > 0) return before.map((row) => toClaimedAgain(row, request.token))
+    if (before.length > 0)
+      return { jobs: before.map((row) => toClaimedAgain(row, request.token)), more: false }
     const asked: Asked = {
       worker: workerNum,
       token: request.token,
       now,
       turn: request.turn,
       claimed: [],
+      started: [],
       moved: false,
+      more: false,
     }
-    flow.unpark(now)
+    if (hasLimits(request.picks)) flow.unpark(now)
     takeByPicks(request.room, request.picks, (queue, lane, count) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return 0
@@ -114,7 +128,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
         ? takeWithLimits(asked, queue, row.id, lane, count)
         : takeHeads(asked, row.id, lane, count)
     })
-    return asked.claimed
+    if (asked.started.length > 0) leaseEach.run(workerNum, request.token, now, `[${asked.started.join(',')}]`)
+    return { jobs: asked.claimed, more: asked.more }
   }
 
   function takeHeads(
@@ -158,7 +173,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
     const { now } = asked
-    const taken = flow.take(line, Math.min(count, flow.room(line.queue, line.name, now)), now)
+    const most = Math.min(count, flow.room(line.queue, line.name, now))
+    const taken = flow.take(line, most, now)
+    if (taken.length < most && places.hasJobs(line)) asked.more = true
     const suspect = flow.isSuspect(line.name)
     for (const job of taken) {
       const { group, key } = job.job.flow ?? noFlow
@@ -175,12 +192,16 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   function takeFromPlain(asked: Asked, queue: string, queueId: number, lane: number, count: number): number {
     const { now, token } = asked
     let found = 0
-    for (let looked = 0; looked < mostMoved; ) {
+    for (let looked = 0; ; ) {
       const most = Math.min(count - found, flow.room(queue, '', now))
       if (most <= 0) break
       const rows = take.all(queueId, lane, most)
       const last = rows.at(-1)
       if (last === undefined) break
+      if (looked >= mostMoved) {
+        asked.more = true
+        break
+      }
       leave.run(queueId, lane, last[0])
       looked += rows.length
       let started = 0
@@ -199,8 +220,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return found
   }
 
-  function startOne({ worker, token, now, claimed }: Asked, job: ClaimedJob, row: JobRowHead): void {
-    leaseOne.run(worker, row[0], token, now)
+  function startOne({ claimed, started }: Asked, job: ClaimedJob, row: JobRowHead): void {
+    started.push(row[0])
     tally.move(row[2], 'pending', 'running', 1)
     claimed.push(job)
   }
@@ -242,9 +263,6 @@ type Own = Pick<ClaimedJob, 'group' | 'key' | 'suspect'>
 
 const noOwn: Own = { group: undefined, key: undefined, suspect: false }
 const noFlow = { group: undefined, key: undefined }
-
-/** Jobs that one claim looks at in a plain line. */
-const mostMoved = 1_000
 
 /** Renews a worker's lease and returns its number; a worker that was given up starts anew. */
 export function makeRenew(tables: Tables): (worker: string, expiresAt: number) => number {

@@ -2,7 +2,8 @@ import type { GateRef } from '../../core/flow.js'
 import { FlowControl, type FlowPlaces, type FlowSubject, type Line } from '../../core/flow-control.js'
 import type { Gate } from '../../core/gate.js'
 import type { JobRowHead } from './claim.js'
-import { GateTable } from './gates.js'
+import { GateTable, type StoredGate } from './gates.js'
+import { type Positions, prepareAt } from './positions.js'
 import { flow as sql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 
@@ -11,17 +12,16 @@ export interface FlowJob {
   readonly job: FlowSubject
   rank: number
   seq: number
+  gates?: readonly StoredGate[] | undefined
   /** For a job that is not stored yet: stores it with its turn and returns its position. */
-  readonly create?: (turn: number | null) => number
+  readonly create?: (turn: number) => number
   /** Its row, when it was read to be claimed. */
   readonly row?: JobRowHead
 }
 
-export interface FlowLine extends Line {
-  readonly id: number
-}
+export type FlowLine = Line
 
-export type Flow = FlowControl<FlowJob, FlowLine>
+export type Flow = FlowControl<FlowJob, FlowLine, StoredGate>
 
 /** Who hears of what flow control does. */
 export interface FlowSignals {
@@ -39,14 +39,20 @@ export interface SubjectRow {
   readonly turn: number | null
 }
 
-type Head = [rank: number, ...row: JobRowHead, grp: string | null, key: string | null, gated: number | null]
+type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
 
-export class Places implements FlowPlaces<FlowJob, FlowLine> {
+/** Subjects per kind of job that are remembered. */
+const mostRemembered = 10_000
+
+export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly gates: GateTable
+  /** Who else remembers gates must forget them too. */
+  onForget: () => void = () => {}
   readonly #tables: Tables
   readonly #signals: FlowSignals
   readonly #lines = new Map<string, FlowLine[]>()
   readonly #changedLines = new Set<FlowLine>()
+  readonly #known = new Map<number, Map<string, FlowSubject>>()
   readonly #readLines
   readonly #addLine
   readonly #writeLine
@@ -58,6 +64,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   readonly #firstParked
   readonly #remove
   readonly #subject
+  readonly #subjects
   readonly #concernQueue
   readonly #concernJob
   readonly #runningOfQueue
@@ -80,9 +87,10 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#leaveHeads = db.prepare(sql.leaveHeads)
     this.#stand = db.prepare(sql.stand)
     this.#setTurn = db.prepare(sql.setTurn)
-    this.#firstParked = db.prepare<[number], number>(sql.firstParked).pluck()
+    this.#firstParked = db.prepare<[number, number], number>(sql.firstParked).pluck()
     this.#remove = db.prepare(sql.remove)
     this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
+    this.#subjects = prepareAt<SubjectRow>(db, sql.subjects)
     this.#concernQueue = db.prepare(sql.concernQueue)
     this.#concernJob = db.prepare(sql.concernJob)
     this.#runningOfQueue = db.prepare<[string], { kind: number; n: number }>(sql.runningOfQueue)
@@ -90,35 +98,45 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#dataVersion = db.prepare<[], number>('PRAGMA data_version').pluck()
   }
 
-  findGate(ref: GateRef): Gate | undefined {
+  findGate(ref: GateRef): StoredGate | undefined {
     this.#refresh()
     return this.gates.find(ref)
   }
 
-  gate(ref: GateRef): Gate {
+  gate(ref: GateRef): StoredGate {
     this.#refresh()
     return this.gates.of(ref)
   }
 
-  listGates(of: GateRef['of'], owner: string, name: string, limit: number): Gate[] {
+  listGates(of: GateRef['of'], owner: string, name: string, limit: number): StoredGate[] {
     this.#refresh()
     return this.gates.list(of, owner, name, limit)
   }
 
-  keepGate(gate: Gate): void {
+  keepGate(gate: StoredGate): void {
     this.gates.change(gate)
   }
 
-  forgetGate(gate: Gate): void {
+  forgetGate(gate: StoredGate): void {
     this.gates.forget(gate)
   }
 
-  dueGates(now: number, limit: number): Gate[] {
+  dueGates(now: number, limit: number): StoredGate[] {
     this.#refresh()
     return this.gates.due(now, limit)
   }
 
-  parkedUnder(ref: GateRef): Gate[] {
+  nextDue(): number | undefined {
+    this.#refresh()
+    return this.gates.nextDue()
+  }
+
+  idleGates(now: number, limit: number): StoredGate[] {
+    this.#refresh()
+    return this.gates.idle(now, limit)
+  }
+
+  parkedUnder(ref: GateRef): StoredGate[] {
     return this.gates.parkedUnder(ref)
   }
 
@@ -135,7 +153,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   }
 
   hasJobs(line: FlowLine): boolean {
-    return this.#hasJobs.get(line.id) !== undefined
+    return this.#hasJobs.get(line.num) !== undefined
   }
 
   line(queue: string, lane: number, name: string): FlowLine {
@@ -143,8 +161,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     const lines = this.lines(queueId, lane) as FlowLine[]
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
-      const id = this.#addLine.get(queueId, lane, name) as number
-      line = { id, queue, lane, name, served: 0, tag: 0, backTag: 0 }
+      const num = this.#addLine.get(queueId, lane, name) as number
+      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0 }
       lines.push(line)
       this.concern({ of: 'queue', name: queue })
     }
@@ -156,52 +174,63 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   }
 
   takeHeads(line: FlowLine, count: number): FlowJob[] {
-    const heads = this.#heads.all(line.id, count)
+    const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
-    if (last !== undefined) this.#leaveHeads.run(line.id, last[0], last[1])
+    if (last !== undefined) this.#leaveHeads.run(line.num, last[15], last[0])
     return heads.map((head) => {
-      const row = head.slice(1, 13) as JobRowHead
-      const subject = this.subjectOf(this.#tables.kind(row[2]), head[13], head[14], head[15])
-      return { job: subject, rank: head[0], seq: row[0], row }
+      const subject = this.subjectOf(this.#tables.kind(head[2]), head[12], head[13], head[14])
+      return { job: subject, rank: head[15], seq: head[0], row: head as unknown as JobRowHead }
     })
   }
 
   stand(job: FlowJob, line: FlowLine): void {
     this.#place(job, job.rank)
-    this.#stand.run(line.id, job.rank, job.seq)
+    this.#stand.run(line.num, job.rank, job.seq)
   }
 
-  park(job: FlowJob, gate: Gate): void {
-    this.#place(job, null)
-    this.#stand.run(-this.gates.num(gate), 0, job.seq)
+  park(job: FlowJob, gate: StoredGate): void {
+    this.#place(job, -job.rank)
+    this.#stand.run(-this.gates.num(gate), job.rank, job.seq)
   }
 
-  unpark(gate: Gate): FlowJob | undefined {
-    const line = -this.gates.num(gate)
-    const seq = this.#firstParked.get(line)
+  unpark(gate: StoredGate, line: number): FlowJob | undefined {
+    const behind = -this.gates.num(gate)
+    const seq = this.#firstParked.get(behind, line)
     if (seq === undefined) return undefined
-    this.#remove.run(line, 0, seq)
+    this.#remove.run(behind, line, seq)
     return this.job(seq)
   }
 
-  remove(job: FlowJob): Gate | undefined {
-    const { turn } = this.#subject.get(job.seq) as SubjectRow
+  remove(job: FlowJob): { line: number; behind: StoredGate | undefined } {
+    const turn = (this.#subject.get(job.seq) as SubjectRow).turn as number
     const { queue, lane, name, flow } = job.job
-    if (turn === null) {
-      const parked = [
+    if (turn < 0) {
+      const gates = [
         flow?.group === undefined ? undefined : this.gate({ of: 'group', queue, name: flow.group }),
         flow?.key === undefined ? undefined : this.gate({ of: 'key', job: name, name: flow.key }),
       ]
-      return parked.find(
-        (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), 0, job.seq).changes > 0,
+      const behind = gates.find(
+        (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), -turn, job.seq).changes > 0,
       )
+      return { line: -turn, behind }
     }
     const lines = this.lines(this.#tables.queueRow(queue)?.id as number, lane)
-    for (const line of lines) {
-      if (line.name !== '' && line.name !== name) continue
-      if (this.#remove.run(line.id, turn, job.seq).changes > 0) break
-    }
-    return undefined
+    const line = lines
+      .filter((one) => one.name === '' || one.name === name)
+      .find(({ num }) => this.#remove.run(num, turn, job.seq).changes > 0)
+    return { line: line?.num ?? 0, behind: undefined }
+  }
+
+  /** What flow control knows these jobs by; one object for all that are alike to it. */
+  subjects(
+    leases: readonly { readonly seq: number; readonly kind: number }[],
+    positions: Positions,
+  ): FlowSubject[] {
+    const stored = new Map(this.#subjects.all([], positions).map((row) => [row.seq, row]))
+    return leases.map(({ seq, kind }) => {
+      const row = stored.get(seq)
+      return this.subjectOf(this.#tables.kind(kind), row?.grp ?? null, row?.key ?? null, row?.gated ?? null)
+    })
   }
 
   /** What is stored at this position. */
@@ -210,12 +239,25 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     return { seq, rank: 0, job: this.subjectOf(this.#tables.kind(row.kind), row.grp, row.key, row.gated) }
   }
 
+  /** Remembered for those with a group or key, of which there are fewer than jobs. */
   subjectOf(kind: Kind, group: string | null, key: string | null, gated: number | null): FlowSubject {
-    const flow =
-      group === null && key === null && gated === null
+    let members = this.#known.get(kind.id)
+    if (members === undefined) {
+      members = new Map()
+      this.#known.set(kind.id, members)
+    }
+    const belongs = key === null ? (group ?? '') : `${group ?? ''}\n${key}`
+    let subject = members.get(belongs)
+    if (subject === undefined || (subject.flow?.gated === true) !== (gated === 1)) {
+      const plain = group === null && key === null && gated === null
+      const flow = plain
         ? undefined
         : { gated: gated === 1, group: group ?? undefined, key: key ?? undefined }
-    return { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+      subject = { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+      if (members.size >= mostRemembered) members.clear()
+      members.set(belongs, subject)
+    }
+    return subject
   }
 
   running(ref: GateRef): number {
@@ -241,7 +283,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#signals.ready(queue)
   }
 
-  breakerChanged(job: string, gate: Gate): void {
+  breakerChanged(job: string, gate: StoredGate): void {
     this.#signals.breaker(job, gate.breaker.phase)
   }
 
@@ -252,13 +294,16 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
   /** The last thing a transaction does. */
   write(): void {
     this.gates.write()
-    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.id)
+    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.num)
     this.#changedLines.clear()
     this.#isFresh = false
+    if (this.gates.isLarge) this.forget()
   }
 
   forget(): void {
+    this.onForget()
     this.gates.forgetAll()
+    this.#known.clear()
     this.#lines.clear()
     this.#changedLines.clear()
     this.#isFresh = false
@@ -274,7 +319,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
     this.#isFresh = this.#tables.db.inTransaction
   }
 
-  #place(job: FlowJob, turn: number | null): void {
+  /** Its turn in line; of a parked job, the line that it belongs in as a negative number. */
+  #place(job: FlowJob, turn: number): void {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)
   }
@@ -282,5 +328,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine> {
 
 export function makeFlow(tables: Tables, signals: FlowSignals): { flow: Flow; places: Places } {
   const places = new Places(tables, signals)
-  return { flow: new FlowControl(places), places }
+  const flow: Flow = new FlowControl<FlowJob, FlowLine, StoredGate>(places)
+  places.onForget = () => flow.forget()
+  return { flow, places }
 }

@@ -1,33 +1,33 @@
 import { closedBreaker } from '../../core/breaker.js'
 import { type FlowSettings, type GateRef, ownerOf } from '../../core/flow.js'
-import { Gate } from '../../core/gate.js'
+import { Gate, type LineShare } from '../../core/gate.js'
 import { noQuarantine } from '../../core/quarantine.js'
 import { noStarts } from '../../core/rate.js'
 import type { Database } from './connection.js'
 import { parse } from './parse.js'
 import { flow as sql } from './sql.generated.js'
 
+/** A gate with its number, once it is stored. Parked jobs stand under the negative of it. */
+export class StoredGate extends Gate {
+  num: number | undefined = undefined
+  isChanged = false
+}
+
 interface GateRow {
   readonly num: number
   readonly pending: number
   readonly parked: number
   readonly running: number
-  readonly tag: number
-  readonly backTag: number
+  readonly lines: string | null
   readonly active: number
   readonly dueAt: number | null
+  readonly idleAt: number | null
   readonly declared: string | null
   readonly chosen: string | null
   readonly memory: string | null
 }
 
-type Memory = Pick<Gate, 'starts' | 'heldUntil' | 'breaker' | 'quarantine'>
-
-interface Kept {
-  readonly gate: Gate
-  /** Parked jobs stand under its negative. */
-  readonly num: number
-}
+type Memory = Pick<Gate, 'starts' | 'heldUntil' | 'breaker' | 'quarantine' | 'full'>
 
 /** More than this many are not remembered from one transaction to the next. */
 const mostRemembered = 20_000
@@ -37,158 +37,157 @@ const mostRemembered = 20_000
  * long as no other connection has written to the file.
  */
 export class GateTable {
-  readonly #kept = new Map<string, Kept>()
-  readonly #changed = new Map<string, Kept>()
-  readonly #gone = new Map<string, GateRef>()
-  #lastNum: number | undefined
-  /** Numbers were given away in this transaction. */
-  #numbered = false
+  /** By scope, owner and name; null for one that does not exist. */
+  readonly #known = new Map<string, Map<string, Map<string, StoredGate | null>>>()
+  #changed: StoredGate[] = []
+  #remembered = 0
   readonly #read
-  readonly #readLastNum
-  readonly #writeLastNum
-  readonly #write
+  readonly #insert
+  readonly #update
   readonly #remove
   readonly #due
+  readonly #idle
   readonly #nextDue
   readonly #parkedUnder
   readonly #list
 
   constructor(db: Database) {
     this.#read = db.prepare<[string, string, string], GateRow>(sql.gate)
-    this.#readLastNum = db.prepare<[], number>(sql.lastNum).pluck()
-    this.#writeLastNum = db.prepare(sql.setLastNum)
-    this.#write = db.prepare(sql.keepGate)
+    this.#insert = db.prepare<[string, string, string], number>(sql.addGate).pluck()
+    this.#update = db.prepare(sql.keepGate)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
-    this.#nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
+    this.#idle = db.prepare<[number, number], Named>(sql.idle)
+    this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
     this.#list = db.prepare<[string, string, string, number], { owner: string; name: string }>(sql.gates)
   }
 
-  find(ref: GateRef): Gate | undefined {
-    return this.#find(ref)?.gate
+  find(ref: GateRef): StoredGate | undefined {
+    const members = this.#members(ref)
+    const known = members.get(ref.name)
+    if (known !== undefined) return known ?? undefined
+    const row = this.#read.get(ref.of, ownerOf(ref), ref.name)
+    const gate = row === undefined ? null : toGate(ref, this.#parent(ref), row)
+    members.set(ref.name, gate)
+    this.#remembered++
+    return gate ?? undefined
   }
 
   /** Made on first use; stored once it is changed. */
-  of(ref: GateRef): Gate {
-    return this.#of(ref).gate
+  of(ref: GateRef): StoredGate {
+    const found = this.find(ref)
+    if (found !== undefined) return found
+    const gate = new StoredGate(ref, this.#parent(ref))
+    this.#members(ref).set(ref.name, gate)
+    return gate
   }
 
-  num(gate: Gate): number {
-    return this.#of(gate.ref).num
+  num(gate: StoredGate): number {
+    gate.num ??= this.#insert.get(gate.ref.of, ownerOf(gate.ref), gate.ref.name) as number
+    return gate.num
   }
 
-  change(gate: Gate): void {
-    const key = keyOf(gate.ref)
-    this.#changed.set(key, this.#of(gate.ref))
-    this.#gone.delete(key)
+  change(gate: StoredGate): void {
+    if (gate.isChanged) return
+    gate.isChanged = true
+    this.#changed.push(gate)
   }
 
-  forget(gate: Gate): void {
-    const key = keyOf(gate.ref)
-    this.#kept.delete(key)
-    this.#changed.delete(key)
-    this.#gone.set(key, gate.ref)
+  forget(gate: StoredGate): void {
+    this.#members(gate.ref).set(gate.ref.name, null)
+    gate.isChanged = false
+    if (gate.num !== undefined) this.#remove.run(gate.num)
   }
 
   /** Those whose time has come, as far as this transaction has brought them. */
-  due(now: number, limit: number): Gate[] {
-    const found = new Map<string, Kept>()
-    for (const named of this.#due.all(now, limit)) {
-      const ref = refOf(named)
-      const kept = this.#find(ref)
-      if (kept !== undefined) found.set(keyOf(ref), kept)
-    }
-    for (const [key, kept] of this.#changed) found.set(key, kept)
-    return [...found.values()]
-      .filter(({ gate }) => gate.dueAt !== undefined && gate.dueAt <= now)
-      .sort((a, b) => (a.gate.dueAt as number) - (b.gate.dueAt as number) || a.num - b.num)
-      .slice(0, limit)
-      .map(({ gate }) => gate)
+  due(now: number, limit: number): StoredGate[] {
+    const stored = this.#due.all(now, limit + this.#changed.length).map((named) => this.find(refOf(named)))
+    return [...new Set([...stored, ...this.#changed])]
+      .filter((gate) => gate !== undefined && gate.dueAt !== undefined && gate.dueAt <= now)
+      .sort(byDue)
+      .slice(0, limit) as StoredGate[]
   }
 
-  /** Of what is stored: for those who only look. */
+  /** Those that only time has kept until now, as stored. */
+  idle(now: number, limit: number): StoredGate[] {
+    return this.#idle.all(now, limit).flatMap((named) => this.find(refOf(named)) ?? [])
+  }
+
+  /** Of what is stored, and of what this transaction has made of it. */
   nextDue(): number | undefined {
-    let next = this.#nextDue.get() ?? undefined
-    for (const { gate } of this.#changed.values()) {
-      if (gate.dueAt !== undefined && (next === undefined || gate.dueAt < next)) next = gate.dueAt
+    const rows = this.#nextDue.all(this.#changed.length + 1)
+    let next = rows.find((named) => this.find(refOf(named))?.isChanged === false)?.dueAt
+    for (const { isChanged, dueAt } of this.#changed) {
+      if (isChanged && dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt
     }
     return next
   }
 
-  parkedUnder(ref: GateRef): Gate[] {
+  parkedUnder(ref: GateRef): StoredGate[] {
     if (ref.of !== 'queue' && ref.of !== 'job') return []
     const members = (name: string): GateRef =>
       ref.of === 'queue' ? { of: 'group', queue: ref.name, name } : { of: 'key', job: ref.name, name }
     const names = this.#parkedUnder.all(ref.of === 'queue' ? 'group' : 'key', ref.name)
-    return names.map((name) => this.of(members(name)))
+    return names.flatMap((name) => this.find(members(name)) ?? [])
   }
 
   /** Of one scope, by owner and name, behind this place. */
-  list(of: GateRef['of'], owner: string, name: string, limit: number): Gate[] {
-    return this.#list.all(of, owner, name, limit).map((row) => this.of(refOf({ scope: of, ...row })))
+  list(of: GateRef['of'], owner: string, name: string, limit: number): StoredGate[] {
+    const rows = this.#list.all(of, owner, name, limit)
+    return rows.flatMap((row) => this.find(refOf({ scope: of, ...row })) ?? [])
   }
 
   /** The last thing a transaction does. */
   write(): void {
-    for (const ref of this.#gone.values()) this.#remove.run(ref.of, ownerOf(ref), ref.name)
-    for (const { gate, num } of this.#changed.values()) this.#writeOne(gate, num)
-    this.#gone.clear()
-    this.#changed.clear()
-    if (this.#numbered) this.#writeLastNum.run(this.#lastNum)
-    this.#numbered = false
-    if (this.#kept.size > mostRemembered) this.forgetAll()
+    for (const gate of this.#changed) if (gate.isChanged) this.#writeOne(gate)
+    this.#changed = []
+  }
+
+  /** It remembers more than it should from one transaction to the next. */
+  get isLarge(): boolean {
+    return this.#remembered > mostRemembered
   }
 
   forgetAll(): void {
-    this.#kept.clear()
-    this.#changed.clear()
-    this.#gone.clear()
-    this.#lastNum = undefined
-    this.#numbered = false
+    this.#known.clear()
+    this.#remembered = 0
+    this.#changed = []
   }
 
-  #writeOne(gate: Gate, num: number): void {
-    this.#write.run(
-      gate.ref.of,
-      ownerOf(gate.ref),
-      gate.ref.name,
-      num,
+  #writeOne(gate: StoredGate): void {
+    gate.isChanged = false
+    this.#update.run(
       gate.pending,
       gate.parked,
       gate.running,
-      gate.tag,
-      gate.backTag,
+      linesText(gate.lines),
       gate.active ? 1 : 0,
       gate.dueAt ?? null,
+      gate.idleAt ?? null,
       settingsText(gate.declared),
       settingsText(gate.chosen),
       memoryText(gate),
+      this.num(gate),
     )
   }
 
-  #find(ref: GateRef): Kept | undefined {
-    const key = keyOf(ref)
-    const known = this.#kept.get(key)
-    if (known !== undefined || this.#gone.has(key)) return known
-    const row = this.#read.get(ref.of, ownerOf(ref), ref.name)
-    if (row === undefined) return undefined
-    const kept = { gate: toGate(ref, this.#parent(ref), row), num: row.num }
-    this.#kept.set(key, kept)
-    return kept
+  #members(ref: GateRef): Map<string, StoredGate | null> {
+    let owners = this.#known.get(ref.of)
+    if (owners === undefined) {
+      owners = new Map()
+      this.#known.set(ref.of, owners)
+    }
+    const owner = ownerOf(ref)
+    let members = owners.get(owner)
+    if (members === undefined) {
+      members = new Map()
+      owners.set(owner, members)
+    }
+    return members
   }
 
-  #of(ref: GateRef): Kept {
-    const found = this.#find(ref)
-    if (found !== undefined) return found
-    this.#lastNum = (this.#lastNum ?? (this.#readLastNum.get() as number)) + 1
-    this.#numbered = true
-    const kept = { gate: new Gate(ref, this.#parent(ref)), num: this.#lastNum }
-    this.#kept.set(keyOf(ref), kept)
-    return kept
-  }
-
-  #parent(ref: GateRef): Gate | undefined {
+  #parent(ref: GateRef): StoredGate | undefined {
     if (ref.of === 'group') return this.of({ of: 'queue', name: ref.queue })
     return ref.of === 'key' ? this.of({ of: 'job', name: ref.job }) : undefined
   }
@@ -205,21 +204,47 @@ export function refOf({ scope, owner, name }: Named): GateRef {
   return scope === 'key' ? { of: scope, job: owner, name } : { of: scope, name }
 }
 
-/** Names, groups and keys have no control characters. */
-function keyOf(ref: GateRef): string {
-  return `${ref.of}\n${ownerOf(ref)}\n${ref.name}`
+function byDue(a: StoredGate | undefined, b: StoredGate | undefined): number {
+  const last = Number.MAX_SAFE_INTEGER
+  return (a?.dueAt ?? last) - (b?.dueAt ?? last) || (a?.num ?? last) - (b?.num ?? last)
 }
 
-function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): Gate {
-  const gate = new Gate(ref, parent, parse<FlowSettings>(row.declared), parse<FlowSettings>(row.chosen))
+function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): StoredGate {
+  const gate = new StoredGate(ref, parent, parse<FlowSettings>(row.declared), parse<FlowSettings>(row.chosen))
+  gate.num = row.num
   gate.pending = row.pending
   gate.parked = row.parked
   gate.running = row.running
-  gate.tag = row.tag
-  gate.backTag = row.backTag
+  gate.lines = readLines(row.lines)
   gate.active = row.active === 1
   gate.dueAt = row.dueAt ?? undefined
+  gate.idleAt = row.idleAt ?? undefined
   return Object.assign(gate, parse<Memory>(row.memory))
+}
+
+/** Numbers alone, because it is written for every job of a group. */
+function linesText(lines: ReadonlyMap<number, LineShare>): string | null {
+  let text = ''
+  for (const [line, { tag, backTag, standing, parked }] of lines) {
+    text += `${text === '' ? '' : ' '}${line} ${tag} ${backTag} ${standing} ${parked}`
+  }
+  return text === '' ? null : text
+}
+
+function readLines(text: string | null): Map<number, LineShare> {
+  const lines = new Map<number, LineShare>()
+  const numbers = text === null ? [] : text.split(' ').map(Number)
+  for (let i = 0; i < numbers.length; i += 5) {
+    const [line, tag, backTag, standing, parked] = numbers.slice(i, i + 5) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+    ]
+    lines.set(line, { tag, backTag, standing, parked })
+  }
+  return lines
 }
 
 function settingsText(settings: FlowSettings): string | null {
@@ -227,8 +252,8 @@ function settingsText(settings: FlowSettings): string | null {
   return null
 }
 
-function memoryText({ starts, heldUntil, breaker, quarantine }: Gate): string | null {
-  if (starts === noStarts && heldUntil === 0 && breaker === closedBreaker && quarantine === noQuarantine)
-    return null
-  return JSON.stringify({ starts, heldUntil, breaker, quarantine } satisfies Memory)
+function memoryText({ starts, heldUntil, breaker, quarantine, full }: Gate): string | null {
+  const nothing = starts === noStarts && breaker === closedBreaker && quarantine === noQuarantine
+  if (nothing && heldUntil === 0 && full === 0) return null
+  return JSON.stringify({ starts, heldUntil, breaker, quarantine, full } satisfies Memory)
 }

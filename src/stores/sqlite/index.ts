@@ -43,11 +43,11 @@ import {
 } from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
 import { makeFlow } from './flow.js'
-import { type Insert, makeInsert } from './insert.js'
+import { makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
-import { makeRemoveRun, makeSettle } from './settle.js'
+import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Tables } from './tables.js'
@@ -250,9 +250,9 @@ function makeEngine(connection: Connection, clock: Clock) {
   const tables = new Tables(connection.db, clock)
   const signals = new Signals(connection)
   const { flow, places } = makeFlow(tables, signals)
-  const insert = makeInsert(tables, flow, signals)
+  const insert = makeInsert(tables, flow, places, signals)
   const pending = makePending(tables, flow, places, signals)
-  const remove = makeRemoveRun(tables)
+  const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
   const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
   const claim = makeClaim(tables, flow, places)
@@ -277,7 +277,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, pending, remove),
+    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
     acquire,
@@ -289,9 +289,10 @@ function makeEngine(connection: Connection, clock: Clock) {
     const refused = rescue === true && tables.workerIsAlive(worker, clock.now())
     const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
     if (settlements.length > 0) signals.settled(settlements)
-    const claimed = wanted === undefined ? [] : claim.take(worker, wanted)
-    if (claimed.length > 0) signals.claimed(claimed)
-    return { settled, claimed, opens: wanted === undefined ? undefined : opens(wanted) }
+    if (wanted === undefined) return { settled, claimed: [], opens: undefined }
+    const { jobs, more } = claim.take(worker, wanted)
+    if (jobs.length > 0) signals.claimed(jobs)
+    return { settled, claimed: jobs, opens: more ? 0 : opens(wanted) }
   }
 
   function opens(wanted: ClaimRequest): number | undefined {
@@ -311,10 +312,10 @@ function makeEngine(connection: Connection, clock: Clock) {
   }
 }
 
-function makeForeignInsert(db: Database, clock: Clock): Insert {
+function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]) => InsertResult[] {
   const tables = new Tables(db, clock)
   const { flow, places } = makeFlow(tables, deaf)
-  const insert = makeInsert(tables, flow, deaf)
+  const insert = makeInsert(tables, flow, places, deaf)
   return (jobs) => {
     try {
       const results = insert(jobs)

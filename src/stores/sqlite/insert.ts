@@ -1,10 +1,17 @@
+import type { Overflow } from '../../core/depth.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import type { Flow } from './flow.js'
+import { makeHolders, type StandingJob } from './dedupe.js'
+import { type Doors, makeDoors } from './doors.js'
+import type { Flow, Places } from './flow.js'
 import { insert as sql } from './sql.generated.js'
-import { type Kind, stateNumber, type Tables } from './tables.js'
+import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
-export type Insert = (jobs: readonly NewJob[]) => InsertResult[]
+export interface Insert {
+  (jobs: readonly NewJob[]): InsertResult[]
+  /** Adds what a handler added: its settlement is not to fail because a queue is full. */
+  fromHandler(jobs: readonly NewJob[]): void
+}
 
 /** Who hears of new jobs. */
 export interface Told {
@@ -13,62 +20,100 @@ export interface Told {
 }
 
 /** Adds jobs inside the current transaction. A job whose id exists is left as it stands. */
-export function makeInsert(tables: Tables, flow: Flow, signals: Told): Insert {
+export function makeInsert(tables: Tables, flow: Flow, places: Places, signals: Told): Insert {
   const { db, tally, clock } = tables
   const plain = db.prepare(sql.plain)
   const full = db.prepare(sql.full)
-  const exists = db.prepare<[string], number>(sql.exists).pluck()
   const ready = db.prepare(sql.ready)
-  const standing = db.prepare<[string], { state: number; leased: number }>(sql.standing)
+  const standing = db.prepare<[string], { seq: number; state: number; leased: number }>(sql.standing)
+  const holders = makeHolders(tables, standingJob, signals)
+  const makeDoorsOfInsert = makeDoors(tables, places)
 
-  return (jobs) => {
+  const insert = ((jobs) => {
+    const doors = makeDoorsOfInsert()
+    const results = insertAll(jobs, doors)
+    doors.close()
+    return results
+  }) as Insert
+  insert.fromHandler = (jobs) => void insertAll(jobs, undefined)
+  return insert
+
+  function insertAll(jobs: readonly NewJob[], doors: Doors | undefined): InsertResult[] {
     const now = clock.now()
-    const results: InsertResult[] = []
     const run = new Run((kind, from, to) => ready.run(kind.queueId, kind.lane, from, to))
-    for (const job of jobs) {
-      const kind = tables.kindOf(job)
-      const dueAt = job.runAt ?? now + job.delay
-      const state: JobState = dueAt > now ? 'scheduled' : 'pending'
-      const hasTurn = state === 'pending' && takesTurns(job)
-      const done = hasTurn ? insertInLine(job, kind, now) : insertRow(job, kind, state, dueAt, now, null)
-      if (done.changes === 0) {
-        results.push({ status: 'duplicate', state: standingState(job.id) })
-        continue
-      }
-      tally.add(kind.id, state, 1)
-      tally.total(kind.id, 'enqueued', 1)
-      if (state === 'pending') {
-        if (!hasTurn) run.add(kind, done.lastInsertRowid as number)
-        signals.ready(kind.queue)
-        results.push(insertedPending)
-      } else {
-        signals.due(dueAt - now)
-        results.push(insertedScheduled)
-      }
-    }
+    const results = jobs.map((job) => insertOne(job, doors, run, now))
     run.end()
     return results
   }
 
-  function insertRow(
-    job: NewJob,
-    kind: Kind,
-    state: JobState,
-    dueAt: number,
-    now: number,
-    turn: number | null,
-  ) {
+  function insertOne(job: NewJob, doors: Doors | undefined, run: Run, now: number): InsertResult {
+    const kind = tables.kindOf(job)
+    // A plain job that exists shows when its row is written; others must not change anything before.
+    const known =
+      job.dedupe !== undefined || takesTurns(job) || doors?.of(job.queue) !== undefined
+        ? standingJob(job.id)
+        : undefined
+    if (known !== undefined) return { status: 'duplicate', state: known.state }
+    const verdict = job.dedupe === undefined ? undefined : holders.dedupe(job, job.dedupe, now)
+    if (verdict !== undefined && 'status' in verdict) return verdict
+    const dueAt = (job.runAt ?? now + job.delay) + (verdict?.delay ?? 0)
+    if (dueAt > now) return addLater(job, kind, dueAt, now)
+
+    const door = doors?.of(job.queue)
+    const admission = door?.admit(job.lane)
+    if (admission === undefined || admission.verdict === 'take') return addReady(job, kind, run, now)
+    if (admission.verdict === 'full') return refusal(admission)
+    return shed(job, kind, door?.policy.defer ?? 0, now)
+  }
+
+  function addReady(job: NewJob, kind: Kind, run: Run, now: number): InsertResult {
+    if (takesTurns(job)) {
+      const create = (turn: number) => insertRow(job, kind, now, now, turn).lastInsertRowid as number
+      flow.enter({ job, rank: 0, seq: 0, create }, false, now)
+    } else {
+      const { changes, lastInsertRowid } = insertRow(job, kind, now, now, null)
+      if (changes === 0) return { status: 'duplicate', state: standingJob(job.id)?.state ?? 'pending' }
+      run.add(kind, lastInsertRowid as number)
+    }
+    count(job, kind, 'pending', now)
+    signals.ready(kind.queue)
+    return insertedPending
+  }
+
+  function addLater(job: NewJob, kind: Kind, dueAt: number, now: number): InsertResult {
+    if (insertRow(job, kind, dueAt, now, null).changes === 0)
+      return { status: 'duplicate', state: standingJob(job.id)?.state ?? 'pending' }
+    count(job, kind, 'scheduled', now)
+    signals.due(dueAt - now)
+    return insertedScheduled
+  }
+
+  function shed(job: NewJob, kind: Kind, defer: number, now: number): InsertResult {
+    tally.total(kind.id, defer === 0 ? 'shed' : 'deferred', 1)
+    if (defer === 0) return { status: 'shed', state: undefined }
+    addLater(job, kind, now + defer, now)
+    return { status: 'deferred', state: 'scheduled' }
+  }
+
+  function count(job: NewJob, kind: Kind, state: JobState, now: number): void {
+    tally.add(kind.id, state, 1)
+    tally.total(kind.id, 'enqueued', 1)
+    if (job.dedupe !== undefined) holders.hold(job, job.dedupe, now)
+  }
+
+  function insertRow(job: NewJob, kind: Kind, dueAt: number, now: number, turn: number | null) {
     const { overrides, tags, metadata, flow: own } = job
+    const later = dueAt > now
     const isPlain =
       overrides === undefined && tags === undefined && metadata === undefined && own === undefined
-    if (isPlain && state === 'pending' && turn === null) return plain.run(job.id, kind.id, now, job.input)
+    if (isPlain && !later && turn === null) return plain.run(job.id, kind.id, now, job.input)
     return full.run(
       job.id,
       kind.id,
-      stateNumber[state],
+      stateNumber[later ? 'scheduled' : 'pending'],
       now,
       job.input,
-      state === 'scheduled' ? dueAt : null,
+      later ? dueAt : null,
       overrides ?? null,
       tags === undefined ? null : JSON.stringify(tags),
       metadata ?? null,
@@ -84,29 +129,18 @@ export function makeInsert(tables: Tables, flow: Flow, signals: Told): Insert {
     return own !== undefined || (tables.queueRow(queue)?.flow === 1 && flow.jobGate(name) !== undefined)
   }
 
-  /** Flow control decides where it stands, and its row is written with that. */
-  function insertInLine(job: NewJob, kind: Kind, now: number): { changes: number; lastInsertRowid: number } {
-    if (exists.get(job.id) !== undefined) return { changes: 0, lastInsertRowid: 0 }
-    const create = (turn: number | null) =>
-      insertRow(job, kind, 'pending', now, now, turn).lastInsertRowid as number
-    const waiting = { job, rank: 0, seq: 0, create }
-    flow.enter(waiting, false, now)
-    return { changes: 1, lastInsertRowid: waiting.seq }
-  }
-
-  function standingState(id: string): JobState {
+  function standingJob(id: string): StandingJob | undefined {
     const row = standing.get(id)
-    if (row === undefined) return 'pending'
-    return row.leased === 1 ? 'running' : stateName(row.state)
+    if (row === undefined) return undefined
+    return { seq: row.seq, state: row.leased === 1 ? 'running' : stateName(row.state) }
   }
 }
 
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
 
-const names = Object.keys(stateNumber) as JobState[]
-export function stateName(number: number): JobState {
-  return names[number] as JobState
+function refusal({ depth, limit, wait }: Overflow): InsertResult {
+  return { status: 'full', state: undefined, overflow: { depth, limit, wait } }
 }
 
 /** Positions that follow each other, of one queue and lane, become ready with one statement. */

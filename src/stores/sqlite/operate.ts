@@ -2,8 +2,9 @@ import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
 import type { Pending } from './pending.js'
+import { only } from './positions.js'
 import type { JobRow, Read } from './read.js'
-import { makeForgetDeath, type RemoveRun } from './settle.js'
+import { makeForgetDeath, type Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
@@ -20,7 +21,7 @@ export function makeOperate(
   read: Read,
   pending: Pending,
   signals: Signals,
-  remove: RemoveRun,
+  remove: Remove,
 ): Operate {
   const { db, tally, clock } = tables
   const cancelOne = db.prepare(sql.cancel)
@@ -82,7 +83,7 @@ export function makeOperate(
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     if (retain === 0) {
-      remove(row.seq, row.seq)
+      remove(only(row.seq))
     } else {
       const now = clock.now()
       cancelOne.run(reason, now, now + retain, row.seq)
@@ -127,7 +128,7 @@ export function makeOperate(
   function removeJob(row: JobRow, state: JobState) {
     if (state === 'running') return 'refused'
     takeOut(row, state)
-    remove(row.seq, row.seq)
+    remove(only(row.seq))
     return 'affected'
   }
 

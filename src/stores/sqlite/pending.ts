@@ -1,5 +1,4 @@
-import type { FlowControl } from '../../core/flow-control.js'
-import type { FlowJob, FlowLine, Places } from './flow.js'
+import type { Flow, FlowJob, Places } from './flow.js'
 import { operate as operateSql, settle as settleSql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 
@@ -12,7 +11,7 @@ export interface Pending {
 
 export function makePending(
   tables: Tables,
-  flow: FlowControl<FlowJob, FlowLine>,
+  flow: Flow,
   places: Places,
   signals: { ready(queue: string): void },
 ): Pending {
@@ -22,8 +21,8 @@ export function makePending(
 
   return {
     enter(kind, seq, comesBack) {
-      const job = tables.queueRow(kind.queue)?.flow === 1 ? places.job(seq) : undefined
-      if (job === undefined || isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
+      const job = places.job(seq)
+      if (isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
       else flow.enter(job, comesBack, clock.now())
       signals.ready(kind.queue)
     },
@@ -33,6 +32,7 @@ export function makePending(
   }
 
   function isPlain({ job }: FlowJob): boolean {
-    return job.flow === undefined && flow.jobGate(job.name) === undefined
+    if (job.flow !== undefined) return false
+    return tables.queueRow(job.queue)?.flow !== 1 || flow.jobGate(job.name) === undefined
   }
 }

@@ -24,10 +24,9 @@ import type {
 } from '../../core/store.js'
 import type { Places } from './flow.js'
 import { refOf } from './gates.js'
-import { stateName } from './insert.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables } from './tables.js'
 
 export interface JobRow {
   readonly seq: number

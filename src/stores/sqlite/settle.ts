@@ -6,10 +6,11 @@ import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from 
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
 import type { WriteReport } from './extend.js'
-import type { Flow, Places, SubjectRow } from './flow.js'
+import type { Flow, Places } from './flow.js'
 import type { Insert } from './insert.js'
 import type { Pending } from './pending.js'
-import { flow as flowSql, settle as sql } from './sql.generated.js'
+import { only, type Positions, positionsOf, prepareAt } from './positions.js'
+import { settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
@@ -21,26 +22,25 @@ interface SettleParts {
   readonly pending: Pending
   readonly flow: Flow
   readonly places: Places
-  readonly remove: RemoveRun
+  readonly remove: Remove
   readonly writeReport: WriteReport
   readonly signals: Signals
 }
 
 /**
- * Applies outcomes inside the current transaction. Jobs that simply completed, side by side in line and
- * under the same claim, are settled as one run: a few statements however many they are.
+ * Applies outcomes inside the current transaction. Jobs that simply completed under the same claim are settled
+ * together: a few statements however many they are.
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const { insert, pending, flow, places, remove, writeReport, signals } = parts
   const { db, tally, clock } = tables
-  const held = db.prepare<[number, number, number, string], { n: number; at: number }>(sql.held)
-  const releaseRun = db.prepare(sql.releaseRun)
+  const held = prepareAt<{ n: number; at: number }>(db, sql.held)
+  const releaseAll = prepareAt(db, sql.releaseAll)
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
-  const completeRun = db.prepare(sql.completeRun)
+  const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
   const asked = db.prepare<[number], string | null>(sql.asked).pluck()
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
-  const subjects = db.prepare<[number, number], SubjectRow>(flowSql.subjects)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
 
@@ -51,29 +51,26 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     if (num === undefined) return results
     // Definitions whose jobs went down with the worker: each counts once, however many of its jobs did.
     const crashed = new Set<string>()
-    let i = 0
-    while (i < settlements.length) {
-      const leases = completedRun(settlements, i)
-      if (leases.length > 1 && settleRun(leases, i)) {
-        i += leases.length
-      } else {
-        settleOne(i)
-        i++
-      }
+    for (let i = 0; i < settlements.length; ) {
+      const leases = completedTogether(settlements, i)
+      const together = leases.length > 1 && settleTogether(leases, i)
+      const end = i + Math.max(1, leases.length)
+      if (together) i = end
+      else for (; i < end; i++) settleOne(i)
     }
     for (const name of crashed) flow.crashed(name, now)
     return results
 
-    function settleRun(leases: readonly Lease[], start: number): boolean {
-      const first = leases[0] as Lease
-      const last = leases.at(-1) as Lease
-      const { n, at } = held.get(num as number, first.seq, last.seq, first.claim) as { n: number; at: number }
+    function settleTogether(leases: readonly Lease[], start: number): boolean {
+      const { claim } = leases[0] as Lease
+      const positions = positionsOf(leases.map(({ seq }) => seq))
+      const { n, at } = held.get([num], positions, [claim]) as { n: number; at: number }
       if (n !== leases.length) return false
-      releaseRun.run(num, first.seq, last.seq)
-      runEnded(leases, (settlements[start] as Settlement).outcome, at)
+      releaseAll.run([num], positions)
+      allEnded(leases, positions, (settlements[start] as Settlement).outcome, at)
       const { retain } = (settlements[start] as Settlement).outcome
-      if (retain === 0) remove(first.seq, last.seq)
-      else completeAll(leases, start, at, retain)
+      if (retain === 0) remove(positions)
+      else completeAll(leases, positions, start, at, retain)
       for (let k = 0; k < leases.length; k++) {
         count((leases[k] as Lease).kind, (settlements[start + k] as Settlement).outcome)
         results[start + k] = 'applied'
@@ -82,41 +79,28 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     }
 
     /** Tells flow control, once for all jobs that are alike to it. */
-    function runEnded(leases: readonly Lease[], outcome: Outcome, at: number): void {
+    function allEnded(leases: readonly Lease[], positions: Positions, outcome: Outcome, at: number): void {
       if (!leases.some((lease) => hasFlow(tables.kind(lease.kind).queue))) return
-      const own = new Map(
-        subjects.all(leases[0]?.seq as number, leases.at(-1)?.seq as number).map((row) => [row.seq, row]),
-      )
-      const alike = new Map<string, { subject: FlowSubject; count: number }>()
-      for (const { seq, kind } of leases) {
-        const row = own.get(seq)
-        const key = row === undefined ? String(kind) : `${kind}\n${row.grp ?? ''}\n${row.key ?? ''}`
-        const same = alike.get(key)
-        if (same !== undefined) same.count++
-        else {
-          const subject = places.subjectOf(
-            tables.kind(kind),
-            row?.grp ?? null,
-            row?.key ?? null,
-            row?.gated ?? null,
-          )
-          alike.set(key, { subject, count: 1 })
-        }
-      }
-      for (const { subject, count } of alike.values()) {
+      const alike = new Map<FlowSubject, number>()
+      for (const subject of places.subjects(leases, positions))
+        alike.set(subject, (alike.get(subject) ?? 0) + 1)
+      for (const [subject, count] of alike) {
         if (hasFlow(subject.queue)) flow.ended(subject, outcome, at, count, now)
       }
     }
 
-    function completeAll(leases: readonly Lease[], start: number, at: number, retain: number): void {
+    function completeAll(
+      leases: readonly Lease[],
+      positions: Positions,
+      start: number,
+      at: number,
+      retain: number,
+    ): void {
       const silent = leases.every((_, k) => settlements[start + k]?.outcome.result === undefined)
-      if (silent) {
-        completeRun.run(at, now, now + retain, leases[0]?.seq, leases.at(-1)?.seq)
-      } else {
-        for (let k = 0; k < leases.length; k++) {
-          const result = settlements[start + k]?.outcome.result ?? null
-          complete.run(at, now, now + retain, result, leases[k]?.seq)
-        }
+      if (silent) return completeSilent.run([at, now, now + retain], positions)
+      for (let k = 0; k < leases.length; k++) {
+        const result = settlements[start + k]?.outcome.result ?? null
+        complete.run(at, now, now + retain, result, leases[k]?.seq)
       }
     }
 
@@ -134,12 +118,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (outcome.hold > 0 || hasFlow(queue)) flow.ended(places.job(lease.seq).job, outcome, at, 1, now)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
-      if (leavesNothing(outcome)) remove(lease.seq, lease.seq)
+      if (leavesNothing(outcome)) remove(only(lease.seq))
       else {
         apply(lease, outcome, at)
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
       }
-      if (settlement.inserts !== undefined) insert(settlement.inserts)
+      if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts)
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {
@@ -178,8 +162,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return tables.queueRow(queue)?.flow === 1
   }
 
-  /** Consecutive completions from `start` on that share claim and retention and stand side by side in line. */
-  function completedRun(settlements: readonly Settlement[], start: number): Lease[] {
+  /** Completions from `start` on that share claim and retention. */
+  function completedTogether(settlements: readonly Settlement[], start: number): Lease[] {
     const leases: Lease[] = []
     const retain = settlements[start]?.outcome.retain
     for (let i = start; i < settlements.length; i++) {
@@ -187,9 +171,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (outcome.to !== 'completed' || outcome.retain !== retain) break
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
-      if (lease === undefined) break
-      const previous = leases.at(-1)
-      if (previous !== undefined && (lease.seq !== previous.seq + 1 || lease.claim !== previous.claim)) break
+      if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
       leases.push(lease)
     }
     return leases
@@ -202,13 +184,13 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 }
 
-/** Removes jobs at the positions from `from` to `to`, with all that was kept beside them. */
-export type RemoveRun = (from: number, to: number) => void
+/** Removes jobs with all that was kept beside them. */
+export type Remove = (positions: Positions) => void
 
-export function makeRemoveRun({ db }: Tables): RemoveRun {
-  const statements = [sql.removeRun, sql.removeAttempts, sql.removeLogs].map((text) => db.prepare(text))
-  return (from, to) => {
-    for (const statement of statements) statement.run(from, to)
+export function makeRemove({ db }: Tables): Remove {
+  const statements = [sql.remove, sql.removeAttempts, sql.removeLogs].map((text) => prepareAt(db, text))
+  return (positions) => {
+    for (const statement of statements) statement.run([], positions)
   }
 }
 

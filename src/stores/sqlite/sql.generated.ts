@@ -20,8 +20,8 @@ INSERT INTO millrace_lease (worker, seq, token, at)
 SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
 `,
-  leaseOne: `
-INSERT INTO millrace_lease (worker, seq, token, at) VALUES (?, ?, ?, ?)
+  leaseEach: `
+INSERT INTO millrace_lease (worker, seq, token, at) SELECT ?, value, ?, ? FROM json_each(?)
 `,
   leave: `
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?
@@ -39,6 +39,32 @@ RETURNING num
 export const configure = {
   queues: `
 SELECT name FROM millrace_queue
+`,
+} as const
+
+export const dedupe = {
+  holder: `
+SELECT id, since FROM millrace_holder WHERE name = ? AND key = ?
+`,
+  hold: `
+INSERT INTO millrace_holder (name, key, id, since, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, expires_at = excluded.expires_at
+`,
+  replace: `
+UPDATE millrace_job SET input = ?, overrides = ?, tags = ?, metadata = ? WHERE seq = ?
+`,
+  move: `
+UPDATE millrace_job SET due_at = ? WHERE seq = ?
+`,
+  expired: `
+SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id
+WHERE h.expires_at <= ? ORDER BY h.expires_at LIMIT ?
+`,
+  renew: `
+UPDATE millrace_holder SET expires_at = ? WHERE name = ? AND key = ?
+`,
+  forget: `
+DELETE FROM millrace_holder WHERE name = ? AND key = ?
 `,
 } as const
 
@@ -63,31 +89,28 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 
 export const flow = {
   gate: `
-SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 `,
-  lastNum: `
-SELECT last_gate FROM millrace_flow
-`,
-  setLastNum: `
-UPDATE millrace_flow SET last_gate = ?
+  addGate: `
+INSERT INTO millrace_gate (scope, owner, name) VALUES (?, ?, ?) RETURNING num
 `,
   keepGate: `
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
-  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
-  chosen = excluded.chosen, memory = excluded.memory
+UPDATE millrace_gate SET
+  pending = ?, parked = ?, running = ?, lines = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ?, memory = ?
+WHERE num = ?
 `,
   forgetGate: `
-DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+DELETE FROM millrace_gate WHERE num = ?
 `,
   due: `
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 `,
+  idle: `
+SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
+`,
   nextDue: `
-SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
 `,
   parkedUnder: `
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
@@ -96,7 +119,7 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 `,
   lines: `
-SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 `,
   addLine: `
@@ -109,7 +132,7 @@ UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
 SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
 `,
   heads: `
-SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 `,
@@ -145,7 +168,11 @@ WHERE t.what = 'running' AND q.name = ?
 SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
 `,
   firstParked: `
-SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+SELECT seq FROM millrace_turn WHERE line = ? AND rank = ? ORDER BY seq LIMIT 1
+`,
+  pendingByLane: `
+SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
+WHERE k.queue = ? GROUP BY k.lane
 `,
 } as const
 
@@ -158,9 +185,6 @@ ON CONFLICT (id) DO NOTHING
 INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, turn)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
-`,
-  exists: `
-SELECT 1 FROM millrace_job WHERE id = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq)
@@ -259,13 +283,13 @@ export const settle = {
   held: `
 SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ? AND token = ?
 `,
-  releaseRun: `
+  releaseAll: `
 DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
 `,
   release: `
 DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
 `,
-  removeRun: `
+  remove: `
 DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?
 `,
   removeAttempts: `
@@ -274,7 +298,7 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
   removeLogs: `
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 `,
-  completeRun: `
+  completeSilent: `
 UPDATE millrace_job SET
   state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL
 WHERE seq BETWEEN ? AND ?
@@ -505,7 +529,7 @@ ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;
 ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
-ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn, while it stands there
+ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn while it stands there, negative while it is parked
 
 -- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
 CREATE TABLE millrace_line (
@@ -519,7 +543,8 @@ CREATE TABLE millrace_line (
   UNIQUE (queue, lane, name)
 ) STRICT;
 
--- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it.
+-- Pending jobs in lines, by their turns; with the negative number of a gate, those parked behind it, by the line
+-- that they belong in.
 CREATE TABLE millrace_turn (
   line INTEGER NOT NULL,
   rank REAL NOT NULL,
@@ -528,27 +553,37 @@ CREATE TABLE millrace_turn (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE millrace_gate (
+  num      INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again: parked jobs stand under it
   scope    TEXT NOT NULL,             -- queue, job, group, key or limiter
   owner    TEXT NOT NULL,             -- the queue of a group, the definition of a key
   name     TEXT NOT NULL,
-  num      INTEGER NOT NULL,
-  pending  INTEGER NOT NULL,
-  parked   INTEGER NOT NULL,
-  running  INTEGER NOT NULL,
-  tag      REAL NOT NULL,
-  back_tag REAL NOT NULL,
-  active   INTEGER NOT NULL,
+  pending  INTEGER NOT NULL DEFAULT 0,
+  parked   INTEGER NOT NULL DEFAULT 0,
+  running  INTEGER NOT NULL DEFAULT 0,
+  lines    TEXT,                      -- what it has in each line: number, tags, standing and parked jobs
+  active   INTEGER NOT NULL DEFAULT 0,
   due_at   INTEGER,                   -- when its parked jobs are worth a look
+  idle_at  INTEGER,                   -- when it may be forgotten, if nothing happens until then
   declared TEXT,
   chosen   TEXT,
   memory   TEXT,                      -- starts, hold, breaker and quarantine, as JSON
-  PRIMARY KEY (scope, owner, name)
+  UNIQUE (scope, owner, name)
+) STRICT;
+
+CREATE INDEX millrace_gate_due ON millrace_gate (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_gate_idle ON millrace_gate (idle_at) WHERE idle_at IS NOT NULL;
+CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
+
+-- Who has the key of jobs that are deduped.
+CREATE TABLE millrace_holder (
+  name       TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  since      INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,        -- when it is worth a look whether the key is free
+  PRIMARY KEY (name, key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE millrace_flow (last_gate INTEGER NOT NULL) STRICT;
-INSERT INTO millrace_flow VALUES (0);
-
-CREATE INDEX millrace_gate_due ON millrace_gate (due_at, num) WHERE due_at IS NOT NULL;
-CREATE INDEX millrace_gate_parked ON millrace_gate (scope, owner) WHERE parked > 0;
+CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
 ` },
 ]

@@ -1,11 +1,13 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
-import { stateName } from './insert.js'
+import { makeForgetting } from './dedupe.js'
+import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
-import { makeForgetDeath, type RemoveRun } from './settle.js'
+import { only } from './positions.js'
+import { makeForgetDeath, type Remove } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables } from './tables.js'
 import { leaseToken } from './token.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
@@ -30,12 +32,18 @@ interface OrphanRow {
   readonly cancel_reason: string | null
 }
 
+interface SweepParts {
+  readonly pending: Pending
+  readonly flow: Flow
+  readonly places: Places
+  readonly remove: Remove
+}
+
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  pending: Pending,
-  remove: RemoveRun,
+  { pending, flow, places, remove }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -47,11 +55,14 @@ export function makeSweep(
   const orphans = db.prepare<[number, number], OrphanRow>(sql.orphans)
   const forgetWorker = db.prepare(sql.forgetWorker)
   const forgetDeath = makeForgetDeath(tables)
+  const keys = makeForgetting(tables)
 
   return async (request) => {
     const now = clock.now()
     const found = findOrphans(now, request.limit)
-    const work = isDue(now) || hasExpired(now, request) || found.idle.length > 0
+    const hasIdleGate = places.idleGates(now, 1).length > 0
+    const work =
+      isDue(now) || hasExpired(now, request) || found.idle.length > 0 || hasIdleGate || keys.isDue(now)
     const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
     const next = nextDue.get()
     return {
@@ -76,6 +87,8 @@ export function makeSweep(
   function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
+    keys.forget(now, request.limit)
+    flow.forgetIdle(now, request.limit)
     return { promoted: promote(now, request.limit), pruned: prune(now, request) }
   }
 
@@ -107,7 +120,7 @@ export function makeSweep(
   }
 
   function removeFinished(row: ExpiredRow): void {
-    remove(row.seq, row.seq)
+    remove(only(row.seq))
     if (row.cause !== null) forgetDeath(row.cause)
     tally.add(row.kind, stateName(row.state), -1)
     tally.total(row.kind, 'pruned', 1)

@@ -32,6 +32,12 @@ export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state
   number
 >
 
+const stateNames = Object.keys(stateNumber) as JobState[]
+
+export function stateName(number: number): JobState {
+  return stateNames[number] as JobState
+}
+
 /**
  * The small tables that every verb needs, over one connection: names become numbers, and counts are summed
  * up until the end of the transaction. Numbers learned in a transaction that was rolled back are forgotten.

@@ -56,6 +56,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     tags: undefined,
     metadata: undefined,
     flow: undefined,
+    dedupe: undefined,
     ...fields,
   }
 }

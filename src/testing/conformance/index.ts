@@ -6,6 +6,8 @@
 import { claimTests } from './claim.js'
 import { configure } from './configure.js'
 import { crash } from './crash.js'
+import { dedupeTests } from './dedupe.js'
+import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
 import type { Runner, StoreHarness } from './harness.js'
@@ -34,6 +36,8 @@ export interface DescribeStoreOptions {
 
 const parts: readonly [string, (test: Test) => void][] = [
   ['insert', insert],
+  ['insert: dedupe', dedupeTests],
+  ['insert: depth', depthTests],
   ['exchange: claim', claimTests],
   ['exchange: settle', settleTests],
   ['extend', extend],

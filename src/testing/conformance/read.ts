@@ -291,6 +291,8 @@ export function countTests(test: Test): void {
       cancelled: 1,
       crashed: 1,
       pruned: 0,
+      shed: 0,
+      deferred: 0,
     })
   })
 

@@ -36,7 +36,7 @@ export const poisons = kinds.map((how) =>
 )
 
 /** Keeps one worker alive, as an init system would. */
-async function supervise(arena: Arena, how: PoisonKind, over: () => boolean): Promise<void> {
+export async function supervise(arena: Arena, how: PoisonKind, over: () => boolean): Promise<void> {
   while (!over()) {
     const member = arena.launchWorker({}, how === 'oom' ? ['--max-old-space-size=40'] : [])
     member.doomed = true
@@ -70,16 +70,20 @@ function inspect(arena: Arena, { events, jobs }: Findings, id: string): string {
     arena.accuse('I11', `the poison job started ${starts} times, the cap is ${maxCrashes}`)
   const harmed = jobs.filter((job) => job.id !== id && job.state !== 'completed').length
   if (harmed > 0) arena.accuse('I11', `${harmed} innocent jobs did not complete`)
-  const delays = delaysOf(events, id)
+  return othersWaited(events, [id])
+}
+
+export function othersWaited(events: Findings['events'], poisons: readonly string[]): string {
+  const delays = delaysOf(events, poisons)
   return `others waited p50 ${medianOf(delays)} ms, max ${Math.max(...delays)} ms`
 }
 
 /** From the enqueue of each other job to its accepted completion. */
-function delaysOf(events: Findings['events'], poison: string): number[] {
+function delaysOf(events: Findings['events'], poisons: readonly string[]): number[] {
   const enqueued = new Map<string, number>()
   const delays: number[] = []
   for (const event of events) {
-    if (event.e === 'enqueue-try' && event.id !== poison) enqueued.set(event.id, event.t)
+    if (event.e === 'enqueue-try' && !poisons.includes(event.id)) enqueued.set(event.id, event.t)
     if (event.e !== 'settle-result' || event.to !== 'completed' || event.result !== 'applied') continue
     delays.push(event.t - (enqueued.get(event.id) ?? event.t))
   }

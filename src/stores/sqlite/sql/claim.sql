@@ -17,8 +17,8 @@ INSERT INTO millrace_lease (worker, seq, token, at)
 SELECT ?, r.seq, ?, ? FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ? ORDER BY r.seq LIMIT ?
 
--- :leaseOne
-INSERT INTO millrace_lease (worker, seq, token, at) VALUES (?, ?, ?, ?)
+-- :leaseEach
+INSERT INTO millrace_lease (worker, seq, token, at) SELECT ?, value, ?, ? FROM json_each(?)
 
 -- :leave
 DELETE FROM millrace_ready WHERE queue = ? AND lane = ? AND seq <= ?

@@ -1,29 +1,26 @@
 -- :gate
-SELECT num, pending, parked, running, tag, back_tag AS backTag, active, due_at AS dueAt, declared, chosen, memory
+SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
 FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
 
--- :lastNum
-SELECT last_gate FROM millrace_flow
-
--- :setLastNum
-UPDATE millrace_flow SET last_gate = ?
+-- :addGate
+INSERT INTO millrace_gate (scope, owner, name) VALUES (?, ?, ?) RETURNING num
 
 -- :keepGate
-INSERT INTO millrace_gate (scope, owner, name, num, pending, parked, running, tag, back_tag, active, due_at, declared, chosen, memory)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, owner, name) DO UPDATE SET
-  pending = excluded.pending, parked = excluded.parked, running = excluded.running, tag = excluded.tag,
-  back_tag = excluded.back_tag, active = excluded.active, due_at = excluded.due_at, declared = excluded.declared,
-  chosen = excluded.chosen, memory = excluded.memory
+UPDATE millrace_gate SET
+  pending = ?, parked = ?, running = ?, lines = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ?, memory = ?
+WHERE num = ?
 
 -- :forgetGate
-DELETE FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
+DELETE FROM millrace_gate WHERE num = ?
 
 -- :due
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 
+-- :idle
+SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
+
 -- :nextDue
-SELECT min(due_at) FROM millrace_gate WHERE due_at IS NOT NULL
+SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
 
 -- :parkedUnder
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
@@ -32,7 +29,7 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 
 -- :lines  of a lane, as they came
-SELECT l.id, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 
 -- :addLine
@@ -45,7 +42,7 @@ UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
 SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
 
 -- :heads
-SELECT t.rank, j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 
@@ -81,4 +78,8 @@ WHERE t.what = 'running' AND q.name = ?
 SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind WHERE t.what = 'running' AND k.name = ?
 
 -- :firstParked
-SELECT seq FROM millrace_turn WHERE line = ? ORDER BY rank, seq LIMIT 1
+SELECT seq FROM millrace_turn WHERE line = ? AND rank = ? ORDER BY seq LIMIT 1
+
+-- :pendingByLane
+SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
+WHERE k.queue = ? GROUP BY k.lane

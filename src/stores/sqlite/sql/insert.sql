@@ -7,9 +7,6 @@ INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
--- :exists
-SELECT 1 FROM millrace_job WHERE id = ?
-
 -- :ready  jobs of one run of positions, all of the same queue and lane
 INSERT INTO millrace_ready (queue, lane, seq)
 SELECT ?, ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?

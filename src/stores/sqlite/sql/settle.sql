@@ -1,13 +1,13 @@
--- :held  how many of a run of positions are still under this lease, and since when
+-- :held  how many of these are still under this lease, and since when
 SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ? AND token = ?
 
--- :releaseRun
+-- :releaseAll
 DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
 
 -- :release  the guard of every settlement: a lease that is gone or has another token changes nothing
 DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
 
--- :removeRun
+-- :remove
 DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?
 
 -- :removeAttempts
@@ -16,7 +16,7 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
 -- :removeLogs
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 
--- :completeRun
+-- :completeSilent
 UPDATE millrace_job SET
   state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL
 WHERE seq BETWEEN ? AND ?

@@ -1,0 +1,74 @@
+/**
+ * Dedupe: jobs of one definition with the same key make way for each other. Which one stands is decided when a
+ * job is inserted, by what became of the one that has the key.
+ */
+import { isFinal, type JobState } from './job.js'
+
+export const dedupeModes = ['until-done', 'throttle', 'debounce', 'replace', 'keep-last'] as const
+
+/**
+ * - `until-done`: the first one stands until it has ended.
+ * - `throttle`: the first one stands for `window`, whether it has ended or not.
+ * - `debounce`: the last one wins, and starts when none has come for `window`, or at the latest after `most`.
+ * - `replace`: the last one wins while it waits.
+ * - `keep-last`: the same, and one waits while another runs.
+ */
+export type DedupeMode = (typeof dedupeModes)[number]
+
+export interface Dedupe {
+  readonly key: string
+  readonly mode: DedupeMode
+  /** Milliseconds, for `throttle` and `debounce`. */
+  readonly window: number
+  /** Milliseconds, for `debounce`. */
+  readonly most: number
+}
+
+/** Who has the key. */
+export interface KeyHolder {
+  readonly id: string
+  /** When it got the key. */
+  readonly since: number
+}
+
+export type DedupeVerdict =
+  /** It gets the key, and starts no earlier than `delay` from now. */
+  | { readonly do: 'insert'; readonly delay: number }
+  | { readonly do: 'keep' }
+  /** The holder takes over what the new one brings; `dueAt` moves when given. */
+  | { readonly do: 'replace'; readonly dueAt: number | undefined }
+
+/** `state` is that of the holder's job; undefined when it exists no more. */
+export function judgeDuplicate(
+  dedupe: Dedupe,
+  holder: KeyHolder | undefined,
+  state: JobState | undefined,
+  now: number,
+): DedupeVerdict {
+  const insert = { do: 'insert', delay: dedupe.mode === 'debounce' ? dedupe.window : 0 } as const
+  if (holder === undefined) return insert
+  switch (dedupe.mode) {
+    case 'until-done':
+      return state === undefined || isFinal(state) ? insert : { do: 'keep' }
+    case 'throttle':
+      return now < holder.since + dedupe.window ? { do: 'keep' } : insert
+    case 'debounce':
+      if (state !== 'scheduled') return insert
+      return { do: 'replace', dueAt: Math.min(now + dedupe.window, holder.since + dedupe.most) }
+    case 'replace':
+    case 'keep-last':
+      return isWaiting(state) ? { do: 'replace', dueAt: undefined } : insert
+  }
+}
+
+function isWaiting(state: JobState | undefined): boolean {
+  return state === 'pending' || state === 'scheduled' || state === 'retrying' || state === 'blocked'
+}
+
+/** When it is worth a look whether anybody still needs to know who has the key. */
+export function holderExpiresAt({ mode, window }: Dedupe, now: number): number {
+  return now + (mode === 'throttle' ? window : lookEvery)
+}
+
+/** The key is free when nobody asked meanwhile and its job has ended. */
+export const lookEvery = 600_000

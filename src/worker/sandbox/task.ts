@@ -1,0 +1,139 @@
+import type { Runtime } from '../../client/runtime.js'
+import { jsonCodec } from '../../core/codec.js'
+import { type AnyJob, Directive, type EnqueueOptions } from '../../core/definition.js'
+import { MillraceError } from '../../core/errors.js'
+import type { CompiledSandbox } from '../../core/handler.js'
+import type { Run } from '../run.js'
+import type { Child, Death } from './child.js'
+import type { Answer, Assignment, Ending, FromChild, Question, Report } from './protocol.js'
+import { pack, unpack } from './thrown.js'
+
+let lastTask = 0
+
+/**
+ * One run in one child: the worker's side of the conversation. Settles as the handler would have in this
+ * process: with its value or directive, or with what it threw; or with SANDBOX_CRASHED when the child dies.
+ */
+export function converse(
+  child: Child,
+  run: Run,
+  input: string | undefined,
+  runtime: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<unknown> {
+  const task = ++lastTask
+  const { signal } = run
+  const abort = () => child.post({ type: 'abort', task, reason: pack(run.stopped) })
+  return new Promise((resolve, reject) => {
+    let lastWords: unknown
+    const hear = (message: FromChild) => {
+      // What an earlier task left behind still speaks, and so does what was killed a moment ago.
+      if (message.task !== task || run.ended) return
+      switch (message.type) {
+        case 'report':
+          return report(run, message.report, runtime)
+        case 'ask':
+          return void answer(run, message, jobs).then((given) =>
+            child.post({ type: 'answer', task, id: message.id, ...given }),
+          )
+        case 'ended':
+          return conclude(run, message.ending, resolve, reject)
+        case 'crashed':
+          lastWords = unpack(message.error)
+      }
+    }
+    const died = (death: Death) => reject(crashed(death, lastWords))
+    child.task = { hear, died }
+    if (child.death !== undefined) died(child.death)
+    signal.addEventListener('abort', abort, { once: true })
+    child.post({ type: 'run', ...assignment(task, run, input, runtime) })
+    if (signal.aborted) abort()
+  }).finally(() => {
+    child.task = undefined
+    signal.removeEventListener('abort', abort)
+  })
+}
+
+function assignment(task: number, run: Run, input: string | undefined, { limits }: Runtime): Assignment {
+  const { url, export: name } = run.definition.sandbox as CompiledSandbox
+  const { job } = run
+  return {
+    task,
+    url,
+    export: name,
+    input,
+    maxPayload: limits.payload,
+    maxResult: limits.result,
+    jobId: job.id,
+    name: job.name,
+    queue: job.queue,
+    attempt: job.attempt,
+    maxAttempts: job.maxAttempts,
+    createdAt: job.createdAt,
+    tags: run.tags,
+    metadata: job.metadata,
+  }
+}
+
+/** The store's codec may refuse what the sandbox's could carry; the handler is past the line that said it. */
+function report(run: Run, { progress, logs }: Report, { events }: Runtime): void {
+  for (const { text, level } of logs) run.log(text, level)
+  try {
+    if (progress !== undefined) run.progress(jsonCodec.decode(progress))
+  } catch (error) {
+    events.emit('error', { error, during: 'progress' })
+  }
+}
+
+async function answer(run: Run, question: Question, jobs: ReadonlyMap<string, AnyJob>): Promise<Answer> {
+  try {
+    return { value: jsonCodec.encode(await ask(run, question, jobs), 'answer', Number.MAX_SAFE_INTEGER) }
+  } catch (error) {
+    return { error: pack(error) }
+  }
+}
+
+function ask(
+  run: Run,
+  { job, input, options }: Question,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<unknown> {
+  const definition = jobs.get(job)
+  if (definition === undefined) {
+    throw new MillraceError(
+      'INVALID_OPTION',
+      `a sandbox enqueued a '${job}' job, which its worker does not know; add it to new Millrace({ jobs })`,
+      { field: 'job', value: job },
+    )
+  }
+  const given = options === undefined ? undefined : (jsonCodec.decode(options) as EnqueueOptions)
+  return run.enqueue(definition, jsonCodec.decode(input), given)
+}
+
+function conclude(
+  run: Run,
+  ending: Ending,
+  resolve: (value: unknown) => void,
+  reject: (error: unknown) => void,
+): void {
+  switch (ending.how) {
+    case 'returned':
+      return resolve(ending.result === undefined ? undefined : jsonCodec.decode(ending.result))
+    case 'directed':
+      return resolve(new Directive(ending.kind, ending.delay, ending.reason))
+    case 'stopped':
+      return reject(run.stopped)
+    case 'threw':
+      return reject(unpack(ending.error))
+  }
+}
+
+function crashed({ how, cause }: Death, lastWords: unknown): MillraceError {
+  const reason = lastWords ?? cause
+  const uncaught = lastWords instanceof Error ? lastWords.message : String(lastWords)
+  const what = lastWords === undefined ? how : `died of an error that nobody caught: ${uncaught}`
+  const error = new MillraceError('SANDBOX_CRASHED', `the sandbox of this job ${what}`, { cause: reason })
+  // Where its worker heard of it says nothing; where the error came from does.
+  error.stack = reason instanceof Error ? (reason.stack ?? '') : ''
+  return error
+}

@@ -1,0 +1,101 @@
+import { defineJob, QueueFullError } from 'millrace'
+import { describe, expect, test } from 'vitest'
+import { realMill, testMill } from './mill.js'
+
+const work = defineJob({ name: 'work', queue: 'mail', run: () => {} })
+
+describe('a full queue', () => {
+  test('rejects with an error that maps to HTTP 429', async () => {
+    const mill = testMill({ jobs: [work] })
+    await mill.queue('mail').depthLimit({ max: 3 })
+    await mill.enqueueMany(work, [1, 2])
+    await mill.enqueue(work, 3)
+    const error = await mill.enqueue(work, 4).catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(QueueFullError)
+    expect(error).toMatchObject({ code: 'QUEUE_FULL', queue: 'mail', depth: 3, limit: 3, retryAfter: 1000 })
+    await mill.drain()
+    expect((await mill.enqueue(work, 4)).status).toBe('inserted')
+  })
+
+  test('tells how many of many it took', async () => {
+    const mill = testMill({ jobs: [work] })
+    await mill.queue('mail').depthLimit({ max: 3 })
+    await expect(mill.enqueueMany(work, [1, 2, 3, 4, 5])).rejects.toMatchObject({ added: 3 })
+    expect((await mill.queue('mail').depth()).pending).toBe(3)
+  })
+
+  test('is declared with the queues, and what was chosen at run time wins', async () => {
+    const mill = realMill({ jobs: [work], queues: { mail: { depth: { max: 1 } } } })
+    await mill.enqueue(work, 1)
+    await expect(mill.enqueue(work, 2)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    await mill.queue('mail').depthLimit({ max: 2, low: 2 })
+    expect((await mill.enqueue(work, 2)).status).toBe('inserted')
+    await mill.queue('mail').depthLimit(null)
+    await expect(mill.enqueue(work, 3)).rejects.toMatchObject({ code: 'QUEUE_FULL', limit: 1 })
+  })
+
+  test('is waited for until the low mark is reached', async () => {
+    const mill = realMill({
+      jobs: [work],
+      queues: { mail: { depth: { max: 10, low: 5, overflow: 'wait' } } },
+    })
+    await mill.enqueueMany(
+      work,
+      Array.from({ length: 10 }, (_, i) => i),
+    )
+    let through = 0
+    const rest = Promise.all(
+      Array.from({ length: 200 }, async (_, i) => {
+        await mill.enqueue(work, i)
+        through++
+      }),
+    )
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(through).toBe(0)
+    const worker = mill.worker({ handleSignals: false })
+    await worker.start()
+    await rest
+    await mill.queue('mail').drain()
+    expect((await mill.stats()).totals.completed).toBe(210)
+  })
+
+  test('a signal ends the wait, and so does the end of the mill', async () => {
+    const mill = realMill({ jobs: [work], queues: { mail: { depth: { max: 1, overflow: 'wait' } } } })
+    await mill.enqueue(work, 1)
+    const controller = new AbortController()
+    const aborted = expect(mill.enqueue(work, 2, { signal: controller.signal })).rejects.toThrow('enough')
+    const closed = expect(mill.enqueue(work, 3)).rejects.toMatchObject({ code: 'CLOSED' })
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    controller.abort(new Error('enough'))
+    await aborted
+    await mill.close()
+    await closed
+  })
+
+  test('sheds the low lanes and keeps the critical one, counted and told', async () => {
+    const mill = testMill({ jobs: [work] })
+    await mill.queue('mail').depthLimit({ max: 10, overflow: 'shed' })
+    const told: string[] = []
+    mill.on('shed', ({ priority, deferred }) => told.push(`${priority} ${deferred}`))
+    const low = await mill.enqueueMany(work, [1, 2, 3, 4, 5, 6, 7], { priority: 'low' })
+    expect(low.map(({ status }) => status)).toEqual([...Array(5).fill('inserted'), 'shed', 'shed'])
+    expect((await mill.enqueue(work, 1, { priority: 'critical' })).status).toBe('inserted')
+    expect(told).toEqual(['low false', 'low false'])
+    expect((await mill.stats()).totals.shed).toBe(2)
+    await mill.queue('mail').depthLimit({ max: 10, overflow: 'shed', defer: '1m' })
+    const put = await mill.enqueue(work, 8, { priority: 'low' })
+    expect([put.status, await put.state()]).toEqual(['deferred', 'scheduled'])
+    await mill.drain({ later: true })
+    expect((await mill.stats()).totals).toMatchObject({ completed: 7, shed: 2, deferred: 1 })
+  })
+
+  test('wrong options are refused with a word', async () => {
+    const queue = testMill({ jobs: [work] }).queue('mail')
+    await expect(queue.depthLimit({ max: 0 })).rejects.toMatchObject({ field: 'depth.max' })
+    await expect(queue.depthLimit({ max: 5, low: 6 })).rejects.toMatchObject({ field: 'depth.low' })
+    await expect(queue.depthLimit({ max: 5, defer: '1s' })).rejects.toMatchObject({ field: 'depth.overflow' })
+    await expect(queue.depthLimit({ max: 5, lanes: { lwo: 1 } as never })).rejects.toThrow(
+      "did you mean 'low'",
+    )
+  })
+})
