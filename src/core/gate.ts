@@ -30,7 +30,7 @@ export interface LineShare extends TurnOwner {
 }
 
 /** What an engine stores of a gate besides its settings. */
-export interface GateState {
+interface GateState {
   pending: number
   parked: number
   running: number
