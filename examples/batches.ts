@@ -26,7 +26,7 @@ const store = defineBatchJob({
   name: 'store-reading',
   maxAttempts: 2,
   backoff: { type: 'fixed', initialDelay: '20ms', jitter: 'none' },
-  batch: { size: 50, wait: '20ms' }, // starts with 50 readings, or 20 ms after the first
+  batch: { size: 50, wait: '100ms' }, // starts with 50 readings, or 100 ms after the first
   run(readings: Reading[], { jobs }) {
     console.log(`one transaction for ${readings.length}, attempt ${jobs[0]?.attempt}`)
     return insertAll(readings)

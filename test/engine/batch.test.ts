@@ -474,6 +474,38 @@ describe('each job of a batch', () => {
     await worker.stop()
   })
 
+  test('is left behind when it was cancelled or its own time is over, and the batch goes on', async () => {
+    const finish = signal()
+    const reached: boolean[] = []
+    const work = defineBatchJob({
+      name: 'work',
+      run: async (inputs: number[], { jobs, signal }) => {
+        await finish.promise
+        reached.push(...jobs.map((job) => job.signal.aborted), signal.aborted)
+        return inputs
+      },
+    })
+    const mill = testMill({ jobs: [work] })
+    const patient = await mill.enqueue(work, 1)
+    const hasty = await mill.enqueue(work, 2, { timeout: '1s', maxAttempts: 1 })
+    const unwanted = await mill.enqueue(work, 3)
+    const worker = mill.worker({ ...quietly, abandonAfter: '3s' })
+    await worker.start()
+    await mill.clock.advance(100)
+    await unwanted.cancel()
+    await mill.clock.advance(5_000)
+    expect(await hasty.get()).toMatchObject({ state: 'dead', failure: { code: 'JOB_TIMEOUT' } })
+    expect(await unwanted.state()).toBe('cancelled')
+    expect(await patient.state()).toBe('running')
+    expect(worker.active).toBe(1)
+    finish.give()
+    await mill.clock.advance(0)
+    expect(await patient.result()).toBe(1)
+    expect(reached).toEqual([false, true, true, false])
+    expect((await mill.stats()).totals).toMatchObject({ completed: 1, dead: 1, cancelled: 1 })
+    await worker.stop()
+  })
+
   test('can be cancelled before the batch starts; when all are, a running batch is told to stop', async () => {
     const calls: number[][] = []
     const work = defineBatchJob({
@@ -755,7 +787,7 @@ test('in real time, two workers share a backlog in full batches, and failures co
   const seen = new Map<number, number>()
   const work = defineBatchJob({
     name: 'work',
-    batch: { size: 50, wait: '5ms' },
+    batch: { size: 50, wait: '50ms' },
     backoff: { type: 'fixed', initialDelay: 5 },
     run: async (inputs: number[], { jobs }) => {
       sizes.push(inputs.length)
