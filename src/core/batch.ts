@@ -17,7 +17,8 @@ export interface BatchOptions<Input> {
   /** The most jobs of one call, from 1 to 1,000. @default 100 */
   readonly size?: number
   /**
-   * How long the first job of a batch waits for others. With 0 a batch is what the queue has at the time.
+   * How long the first job of a batch waits for others. Meanwhile its jobs are leased and count as running. With
+   * 0 a batch is what the queue has at the time.
    * @default '50ms'
    */
   readonly wait?: Duration

@@ -25,7 +25,7 @@ export interface Unstarted {
   readonly lacking: number
 }
 
-/** A batch that is used up faster than this asks for a larger one, slower than that for a smaller one. */
+/** A claim that is used up faster than this asks for a larger one, slower than that for a smaller one. */
 const fastMs = 10
 const slowMs = 50
 
