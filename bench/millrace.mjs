@@ -134,7 +134,7 @@ function microseconds() {
  * batch is settled and replaced outside the clock, so that the backlog keeps its size. The median, because
  * now and then a commit also pays for a checkpoint of what others wrote.
  */
-export async function claims({ template, shared, folder, exchanges = 300 }) {
+export async function claims({ template, shared, folder, groups = 0, exchanges = 300 }) {
   const file = join(folder, 'jobs.db')
   copyFileSync(join(shared, template), file)
   const store = new SqliteStore({ file, synchronous: 'normal' })
@@ -147,7 +147,7 @@ export async function claims({ template, shared, folder, exchanges = 300 }) {
     times.push(performance.now() - started)
     expectEqual('claimed jobs', claimed.length, slots)
     await settle(store, claimed, 0)
-    await store.insert(newJobs(slots))
+    await store.insert(newJobs(slots, { groups, from: i * slots }))
   }
   await store.close()
   // The first third fills the page cache and warms up the code.
@@ -155,7 +155,7 @@ export async function claims({ template, shared, folder, exchanges = 300 }) {
 }
 
 /** A file with so many jobs in each state, for `claims` to copy. */
-export async function prefill({ template, shared, waiting, scheduled = 0, finished = 0 }) {
+export async function prefill({ template, shared, waiting, scheduled = 0, finished = 0, groups = 0 }) {
   const store = new SqliteStore({ file: join(shared, template), synchronous: 'normal' })
   await store.open()
   await eachBatch(finished, async (count) => {
@@ -163,8 +163,8 @@ export async function prefill({ template, shared, waiting, scheduled = 0, finish
     const { claimed } = await store.exchange({ worker: 'bench', settlements: [], claim: claimRequest(count) })
     await settle(store, claimed, week)
   })
-  await eachBatch(scheduled, (count) => store.insert(newJobs(count, week)))
-  await eachBatch(waiting, (count) => store.insert(newJobs(count)))
+  await eachBatch(scheduled, (count) => store.insert(newJobs(count, { delay: week })))
+  await eachBatch(waiting, (count, from) => store.insert(newJobs(count, { groups, from })))
   await store.close()
   return {}
 }
@@ -173,7 +173,7 @@ const week = 7 * 24 * 3600_000
 const lanes = compileLanes({}, slots)
 
 async function eachBatch(total, work) {
-  for (let n = 0; n < total; n += 1000) await work(Math.min(1000, total - n))
+  for (let n = 0; n < total; n += 1000) await work(Math.min(1000, total - n), n)
 }
 
 function claimRequest(count) {
@@ -193,9 +193,9 @@ function settle(store, claimed, retain) {
   return store.exchange({ worker: 'bench', settlements, claim: undefined })
 }
 
-function newJobs(count, delay = 0) {
+function newJobs(count, { delay = 0, groups = 0, from = 0 } = {}) {
   const text = JSON.stringify(input(0))
-  return Array.from({ length: count }, () => ({
+  return Array.from({ length: count }, (_, n) => ({
     id: newId(Date.now()),
     name: 'noop',
     queue: 'default',
@@ -208,7 +208,7 @@ function newJobs(count, delay = 0) {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
-    flow: undefined,
+    flow: groups === 0 ? undefined : { gated: false, group: `tenant-${(from + n) % groups}`, key: undefined },
     dedupe: undefined,
   }))
 }

@@ -99,19 +99,20 @@ const flow = flowCases.flatMap(({ title, flow }) =>
 const grouped = (jobs) => jobs.toLocaleString('en-US')
 
 /** `jobs` is the size of the backlog, and of the scheduled and the finished jobs beside it. */
-function claimCost(name, template, beside, peerName) {
+function claimCost(name, template, beside, peerName, { groups, fewGroups, bar = atMost(1.2, 1.05) } = {}) {
+  const few = fewGroups === undefined ? 'few.db' : 'few-groups.db'
   return {
     engine: 'sqlite',
     name,
     jobs: 1_000_000,
     peerName,
     prepare: (jobs) => [
-      itself('prefill', { template, ...beside(jobs) }),
-      itself('prefill', { template: 'few.db', waiting: 1_000 }),
+      itself('prefill', { template, groups, ...beside(jobs) }),
+      itself('prefill', { template: few, groups: fewGroups, waiting: 1_000 }),
     ],
-    millrace: itself('claims', { template }),
-    peer: itself('claims', { template: 'few.db' }),
-    figures: [{ value: 'cost', unit: 'µs/job', bar: atMost(1.2, 1.05) }],
+    millrace: itself('claims', { template, groups }),
+    peer: itself('claims', { template: few, groups: fewGroups }),
+    figures: [{ value: 'cost', unit: 'µs/job', bar }],
   }
 }
 
@@ -127,6 +128,14 @@ const claims = [
     'beside.db',
     (jobs) => ({ waiting: 1_000, scheduled: jobs, finished: jobs }),
     'itself without',
+  ),
+  claimCost(
+    (jobs) => `claim with ${grouped(jobs)} waiting in 100,000 groups`,
+    'groups.db',
+    (jobs) => ({ waiting: jobs }),
+    'itself with 1,000 in 100',
+    // A hundred groups stay in memory, a hundred thousand are read as their turn comes.
+    { groups: 100_000, fewGroups: 100, bar: atMost(3) },
   ),
 ]
 

@@ -35,6 +35,8 @@ export interface JobSnapshot<R = unknown> {
   readonly worker: string | undefined
   readonly tags: readonly string[]
   readonly metadata: unknown
+  readonly group: string | undefined
+  readonly key: string | undefined
   readonly createdAt: Date
   readonly dueAt: Date | undefined
   readonly startedAt: Date | undefined
@@ -240,6 +242,8 @@ export class Inspector {
       worker: record.worker,
       tags: record.tags ?? [],
       metadata: record.metadata === undefined ? undefined : jsonCodec.decode(record.metadata),
+      group: record.group,
+      key: record.key,
       createdAt: new Date(record.createdAt),
       dueAt: date(record.dueAt),
       startedAt: date(record.startedAt),

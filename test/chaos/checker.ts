@@ -45,6 +45,8 @@ export type Invariant =
   | 'I3'
   | 'I4'
   | 'I5'
+  | 'I7'
+  | 'I8'
   | 'I9'
   | 'I11'
   | 'I13'

@@ -10,6 +10,7 @@ import { killDrain } from './faults/kill-drain.js'
 import { killMigration } from './faults/kill-migration.js'
 import { killProducer } from './faults/kill-producer.js'
 import { lanesUnderLoad } from './faults/lanes.js'
+import { killHoldingLimits } from './faults/limits.js'
 import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
@@ -23,6 +24,7 @@ export const faults: readonly Fault[] = [
   killCheckpoint,
   killMigration,
   killProducer,
+  killHoldingLimits,
   zombie,
   zombieKilled,
   lanesUnderLoad,

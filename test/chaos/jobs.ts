@@ -46,6 +46,27 @@ export interface Stage {
 export const work = defineJob<Work>({ name: 'work', ...policy(), run: unused })
 export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy(), run: unused })
 
+/** Limits that a few workers reach, for jobs that hold permits while their workers are killed. */
+export const limits = { rate: { max: 20, per: 500 }, concurrency: 6, perKey: 2 } as const
+export const limited = defineJob<LimitedWork>({ ...limitedPolicy(), run: unused })
+
+export interface LimitedWork {
+  readonly key: string
+  readonly tenant: string
+  readonly sleep: number
+}
+
+function limitedPolicy() {
+  return {
+    name: 'limited',
+    ...policy(),
+    limit: { rate: limits.rate, concurrency: limits.concurrency },
+    key: ({ key }: LimitedWork) => key,
+    keyLimit: { concurrency: limits.perKey },
+    group: ({ tenant }: LimitedWork) => tenant,
+  }
+}
+
 /** Poison in a sandbox. Its handler is a module, so these are the same where they run. */
 export const sandboxed = {
   thread: sandboxedBy('thread', { type: 'thread' }),
@@ -79,6 +100,10 @@ export function makeJobs(stage: Stage): AnyJob[] {
         await sleep(20)
         await poisons[how]()
       },
+    }),
+    defineJob<LimitedWork>({
+      ...limitedPolicy(),
+      run: (input, context) => runWork(stage, { sleep: input.sleep }, context),
     }),
     ...Object.values(sandboxed),
   ]

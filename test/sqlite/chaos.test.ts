@@ -10,7 +10,16 @@ import type { Row } from '../chaos/row.js'
 // The processes under attack run the package as users get it, from dist/.
 const main = fileURLToPath(new URL('../../.build/test/chaos/main.js', import.meta.url))
 const kills = 24
-const killed = ['claimed', 'mid-handler', 'settle-sent', 'retry', 'anywhere', 'migration', 'producer']
+const killed = [
+  'claimed',
+  'mid-handler',
+  'settle-sent',
+  'retry',
+  'anywhere',
+  'migration',
+  'producer',
+  'holding-limits',
+]
 const stale = ['zombie', 'blocked-loop']
 const apart = ['sandbox-abort']
 

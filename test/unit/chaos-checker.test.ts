@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { check, checkLanes, type Evidence, type FinalJob, type Violation } from '../chaos/checker.js'
 import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
+import { checkLimits } from '../chaos/limits.js'
 
 describe('an honest history', () => {
   test('has no violations', () => {
@@ -240,6 +241,39 @@ describe('I9: lanes', () => {
 
   function startsIn(lanes: readonly number[]): Lease[] {
     return lanes.map((lane, i) => lease(`job-${i}`, { lane }))
+  }
+})
+
+describe('limits', () => {
+  const limits = { rate: { max: 2, per: 100 }, concurrency: 2, perKey: 1 }
+  const keyOf = (id: string) => id[0]
+
+  test('that held are not convicted, at their edges either', () => {
+    const events = [
+      ...ran('a1', 0, 50),
+      ...ran('b1', 50, 100),
+      ...ran('a2', 100, 150),
+      ...ran('b2', 150, 160),
+    ]
+    expect(checkLimits(events, keyOf, limits)).toEqual([])
+  })
+
+  test('too many starts in a window', () => {
+    const events = [...ran('a1', 0, 10), ...ran('b1', 20, 30), ...ran('c1', 99, 110)]
+    expect(checkLimits(events, keyOf, limits)).toEqual([violation('I7', '3 starts in 100 ms, limit 2')])
+  })
+
+  test('too many at the same time, of all and of a key', () => {
+    const events = [...ran('a1', 0, 500), ...ran('b1', 10, 500), ...ran('a2', 200, 300)]
+    expect(checkLimits(events, keyOf, limits)).toEqual([
+      violation('I8', '3 ran at the same time, limit 2'),
+      violation('I8', '2 of key a ran at the same time, limit 1'),
+    ])
+  })
+
+  function ran(id: string, from: number, to: number): HistoryEvent[] {
+    const held = lease(id, { claimedAt: from, token: `${id}-${from}` })
+    return [...started(held), ...settled(held, { to: 'completed', t: to })]
   }
 })
 
