@@ -21,7 +21,12 @@ async function memory(): Promise<StoreHarness> {
   const clock = new VirtualClock()
   const store = new MemoryStore({ clock })
   await store.open()
-  return { store, advance: (ms) => clock.advance(ms), close: () => store.close() }
+  return {
+    store,
+    advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
+    close: () => store.close(),
+  }
 }
 
 async function sqlite(): Promise<StoreHarness> {
@@ -32,6 +37,7 @@ async function sqlite(): Promise<StoreHarness> {
     store: await open(),
     second: open,
     advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
     close: async () => {
       for (const store of opened) await store.close()
       rmSync(folder, { recursive: true })

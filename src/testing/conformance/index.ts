@@ -3,20 +3,28 @@
  * over its runner. Each test has a store of its own, and none waits for time: they move the store's clock.
  */
 
+import { breakerTests } from './breaker.js'
 import { claimTests } from './claim.js'
+import { concurrencyLimits } from './concurrency-limits.js'
 import { configure } from './configure.js'
 import { crash } from './crash.js'
 import { dedupeTests } from './dedupe.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
+import { flowHandles } from './flow-handles.js'
+import { groupSettings, groupTurns } from './groups.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { insert } from './insert.js'
 import { lanes } from './lanes.js'
+import { limiterTests } from './limiter.js'
+import { holdTests, limitSettings, parkedJobs } from './limits.js'
 import { checkAgainstModel } from './model.js'
 import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
+import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
+import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
@@ -61,6 +69,17 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['races', races],
   ['several handles', handlesTests],
   ['crash', crash],
+  ['limits: rate', rateLimits],
+  ['limits: concurrency', concurrencyLimits],
+  ['limits: settings', limitSettings],
+  ['limits: holds', holdTests],
+  ['limits: jobs that wait', parkedJobs],
+  ['groups: turns', groupTurns],
+  ['groups: settings', groupSettings],
+  ['breaker', breakerTests],
+  ['limiter', limiterTests],
+  ['quarantine', quarantineTests],
+  ['flow control over several handles', flowHandles],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
