@@ -61,7 +61,7 @@ interface Asked {
   readonly lease: Lease
   readonly claimed: ClaimedJob[]
   readonly turn: number
-  /** Jobs went from a plain line to one that may not have been looked at. */
+  /** Jobs went to a line that may not have been looked at. */
   moved: boolean
   more: boolean
 }
@@ -102,7 +102,8 @@ function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
   const { tables, lease, claimed } = asked
   const { flow } = tables
   const most = Math.min(count, flow.room(line.queue, line.name, lease.at))
-  const taken = flow.take(line, most, lease.at)
+  const { taken, moved } = flow.take(line, most, lease.at)
+  if (moved) asked.moved = true
   if (taken.length < most && line.jobs.size > 0) asked.more = true
   for (const entry of taken) claimed.push(takeUnder(lease, entry, flow.isSuspect(entry.kind.name)))
   return taken.length
