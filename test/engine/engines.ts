@@ -15,6 +15,9 @@ export function makeHarness(): Promise<StoreHarness> {
   return make()
 }
 
+/** What the other engines are compared with. */
+export const makeReference = engine === 'memory' ? undefined : memory
+
 const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite }
 
 async function memory(): Promise<StoreHarness> {

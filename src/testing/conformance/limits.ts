@@ -116,6 +116,19 @@ export function limitSettings(test: Test): void {
     assert.deepEqual(await drain(harness), [...ids.slice(2), ...scheduled])
   })
 
+  test('a limit that comes while jobs of a group wait holds for them too', async ({ store }) => {
+    const ids = await insertMany(store, 6, { flow: inGroup('g') })
+    await insertMany(store, 3, { flow: inGroup('h') })
+    const [first] = await claim(store, 1)
+    await choose(store, jobGate(), { limit: { concurrency: 2 } })
+    assert.equal((await claim(store, 9)).length, 1)
+    assert.equal((await gateOf(store, jobGate()))?.running, 2)
+    await settle(store, first as ClaimedJob, complete())
+    const next = await claim(store, 9)
+    assert.equal(next.length, 1)
+    assert.ok(ids.includes(first?.id as string))
+  })
+
   test('many jobs that got a limit while they waited do not hide those behind them', async (harness) => {
     const { store } = harness
     await insertMany(store, 5_000)
