@@ -8,6 +8,7 @@ import type { BreakerPhase } from '../../core/breaker.js'
 import type { FlowChange, FlowSettings, GateRef, Limit } from '../../core/flow.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { Pick } from '../../core/lanes.js'
+import { longestWindow } from './flow-steps.js'
 
 export interface OracleJob {
   readonly job: NewJob
@@ -227,9 +228,11 @@ export class FlowOracle {
     if (concurrency !== undefined && !name.startsWith('limiter') && this.running(name) >= concurrency)
       return false
     if (rate === undefined) return true
-    const recent = (this.#starts.get(name) ?? []).filter((at) => at > this.now - rate.per - this.#slack)
     // How a burst is spread is not the oracle's business: it is whole when nothing has started for long.
-    return recent.length < (rate.burst < rate.max ? 1 : rate.max)
+    const spread = rate.burst < rate.max
+    const per = spread ? longestWindow : rate.per
+    const recent = (this.#starts.get(name) ?? []).filter((at) => at > this.now - per - this.#slack)
+    return recent.length < (spread ? 1 : rate.max)
   }
 }
 

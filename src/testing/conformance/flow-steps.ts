@@ -9,6 +9,8 @@ export const names = ['plain', 'mail', 'scan'] as const
 export const groups = ['a', 'b', 'c'] as const
 export const keys = ['k', 'l'] as const
 export const limiter = 'api'
+const windows = [3, 10, 40, 100, 1_000]
+export const longestWindow = Math.max(...windows)
 
 export interface FlowJobStep {
   readonly count: number
@@ -107,7 +109,7 @@ export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> 
   const rate = fc
     .record({
       max: fc.integer({ min: 1, max: 4 }),
-      per: fc.constantFrom(3, 10, 40, 100, 1_000),
+      per: fc.constantFrom(...windows),
       share: fc.constantFrom(1, 1, 1, 0.5),
     })
     .map(({ max, per, share }) => ({ max, per, burst: Math.max(1, Math.floor(max * share)) }))
