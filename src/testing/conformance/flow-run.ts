@@ -133,7 +133,11 @@ export class FlowRun {
       assert.notEqual(result.settled[i], 'lost', `${entry.job.id} is held by its worker`)
       this.#end(entry, settlements[i]?.outcome as Outcome, result.settled[i] === 'cancelled')
     }
-    if (ended.length > 0) for (const job of inserts ?? []) this.#add(job)
+    if (ended.length > 0) {
+      for (const job of inserts ?? []) this.#add(job)
+      // What ended may have opened or closed a breaker before the claim.
+      await this.#seePhases()
+    }
     if (step.claim !== undefined) await this.#claimed(step.worker, step.claim, claim as ClaimRequest, result)
     return { ...result, claimed: result.claimed.map(({ id, attempt, suspect }) => [id, attempt, suspect]) }
   }
