@@ -38,8 +38,10 @@ import {
   settle,
   sorted,
   statesOf,
+  succeeds,
   sweep,
   type Test,
+  unreadable,
 } from './helpers.js'
 
 export function limitSettings(test: Test): void {
@@ -193,6 +195,20 @@ export function limitSettings(test: Test): void {
     await insertOne(store, { flow: withBoth('off', 'k') })
     const ids = await insertMany(store, 4, { flow: withBoth('on', 'k') })
     assert.deepEqual(await drain(harness), ids)
+  })
+
+  test('a job that goes on to wait for its key leaves its place to the next of its group', async (harness) => {
+    const { store } = harness
+    await choose(store, groupGate('g'), { limit: { concurrency: 1 } })
+    await insertOne(store, { flow: inGroup('g') })
+    const running = await claimOne(store)
+    await insertOne(store, { flow: withBoth('g', 'k') })
+    // Of the same line, behind it.
+    const next = await insertOne(store, { flow: withBoth('g', 'other') })
+    await settle(store, running, complete())
+    await claim(store, 1, { queues: ['elsewhere'] })
+    await choose(store, keyGate('k'), { paused: true })
+    assert.deepEqual(await drain(harness), [next])
   })
 
   test('jobs of a key in a paused queue do not hold up those of another queue', async (harness) => {
@@ -419,6 +435,50 @@ export function parkedJobs(test: Test): void {
       await completeAll(store, claimed)
     }
     assert.deepEqual(sorted(seen), sorted(waiting))
+  })
+
+  test('a job that comes when the gate is open again does not overtake those behind it', async ({
+    store,
+    advance,
+  }) => {
+    await choose(store, keyGate('slow'), { limit: { rate: rate(1, 50) } })
+    await choose(store, groupGate('narrow'), { limit: { concurrency: 1 } })
+    for (const flow of [withKey('slow'), inGroup('narrow')]) {
+      const [first, second, third] = await insertMany(store, 3, { flow })
+      const running = await claimOne(store)
+      assert.equal(running.id, first)
+      assert.deepEqual(await claim(store, 9), [])
+      await settle(store, running, complete())
+      await advance(50)
+      const late = await insertOne(store, { flow })
+      const seen: string[] = []
+      for (let i = 0; i < 3; i++) {
+        const claimed = await claim(store, 9)
+        seen.push(...idsOf(claimed))
+        await completeAll(store, claimed)
+        await advance(50)
+      }
+      assert.deepEqual(seen, [second, third, late])
+    }
+  })
+
+  test('a call that fails half-way leaves limits as they were', async ({ store }) => {
+    await choose(store, jobGate(), { each: { concurrency: 1 } })
+    const [first, second] = await insertMany(store, 2, { flow: withBoth('g', 'k') })
+    const job = await claimOne(store)
+    assert.equal(job.id, first)
+    const jobs = [newJob({ flow: withBoth('g', 'k') }), unreadable({ flow: withBoth('g', 'k') })]
+    if (!(await succeeds(store.insert(jobs)))) {
+      assert.equal((await gateOf(store, keyGate('k')))?.pending, 1)
+      assert.equal((await gateOf(store, groupGate('g')))?.pending, 1)
+      const settlements = [{ id: job.id, token: job.token, outcome: complete(), inserts: jobs }]
+      const exchange = store.exchange({ worker: 'worker', settlements, claim: claimRequest(5) })
+      assert.equal(await succeeds(exchange), false)
+      assert.deepEqual(await claim(store, 5), [], 'it still runs')
+    }
+    await settle(store, job, complete())
+    assert.equal((await claim(store, 5))[0]?.id, second)
+    assert.deepEqual(await claim(store, 5), [])
   })
 
   test('removing all that waits behind a closed gate leaves it as if they had never been', async ({
