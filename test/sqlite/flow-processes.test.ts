@@ -124,6 +124,7 @@ function job(random: Random, id: string, ids: string[]): NewJob {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
+    dedupe: undefined,
     flow: {
       gated: true,
       group: random.chance(0.7) ? `group-${random.integer(1, 8)}` : undefined,

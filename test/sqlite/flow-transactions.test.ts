@@ -96,6 +96,7 @@ function job(id: string): NewJob {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
+    dedupe: undefined,
     flow: { gated: true, group: undefined, key: 'k' },
   }
 }

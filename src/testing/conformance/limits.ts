@@ -206,6 +206,7 @@ export function limitSettings(test: Test): void {
     // Of the same line, behind it.
     const next = await insertOne(store, { flow: withBoth('g', 'other') })
     await settle(store, running, complete())
+    await insertOne(store, { queue: 'elsewhere', flow: inGroup('g') })
     await claim(store, 1, { queues: ['elsewhere'] })
     await choose(store, keyGate('k'), { paused: true })
     assert.deepEqual(await drain(harness), [next])

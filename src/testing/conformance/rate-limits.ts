@@ -6,6 +6,7 @@ import {
   choose,
   completeAll,
   gated,
+  groupGate,
   inGroup,
   jobGate,
   type Limited,
@@ -101,6 +102,17 @@ export function rateLimits(test: Test): void {
     assert.equal((await claim(store, 2, { queues: ['a'] })).length, 2)
     assert.equal((await claim(store, 2, { queues: ['b'] })).length, 1)
     assert.deepEqual(await claim(store, 2, { queues: ['c'] }), [])
+  })
+
+  test('queues that no limit concerns are told of none', async ({ store }) => {
+    await choose(store, groupGate('g'), { limit: { rate: rate(1, 100) } })
+    await insertMany(store, 2, { flow: inGroup('g') })
+    await insertOne(store, { queue: 'free' })
+    assert.deepEqual(
+      [(await ask(store, 9)).opens, (await ask(store, 9, 'w', ['free'])).opens],
+      [100, undefined],
+    )
+    assert.deepEqual((await ask(store, 9, 'w', ['free'])).opens, undefined)
   })
 
   test('a longer window is kept exactly where it matters: never one start too many', async ({
