@@ -100,11 +100,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
       gate.pending++
       this.#places.keepGate(gate)
     }
-    const line = this.#lineOf(job)
-    // Where a gate has parked jobs of this line it would overtake them.
-    const closed = gates.find((gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0)
-    if (closed === undefined) this.#stand(job, line, comesBack)
-    else this.#park(job, closed, line, now)
+    this.#enterLine(job, comesBack, now)
   }
 
   /** A pending job leaves without having started. */
@@ -132,16 +128,21 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   }
 
   /**
-   * Starts up to `count` jobs at the head of a line; those whose group or key is closed are parked, though not
-   * more than `mostMoved` of them.
+   * Starts up to `count` jobs at the head of a line. Those whose group or key is closed are parked, and those
+   * whose definition got limits while they stood here go to its line, though not more than `mostMoved` of them.
    */
-  take(line: L, count: number, now: number): J[] {
+  take(line: L, count: number, now: number): { readonly taken: J[]; readonly moved: boolean } {
     const taken: J[] = []
+    let moved = false
     for (let looked = 0; taken.length < count && looked < mostMoved + taken.length; ) {
       const heads = this.#places.takeHeads(line, count - taken.length)
       for (const job of heads) {
         line.served = Math.max(line.served, job.rank)
-        if (this.#startOrPark(job, line, now)) taken.push(job)
+        if (line.name === '' && this.jobGate(job.job.name) !== undefined) {
+          this.#leaveLine(job, line)
+          this.#enterLine(job, false, now)
+          moved = true
+        } else if (this.#startOrPark(job, line, now)) taken.push(job)
       }
       looked += heads.length
       if (heads.length === 0) break
@@ -150,7 +151,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     if (taken.length > 0) {
       this.started(line.queue, line.name, taken.length, now)
     }
-    return taken
+    return { taken, moved }
   }
 
   /** Jobs of a queue and definition start: from a line, or from the plain one of a queue that has limits. */
@@ -312,7 +313,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   #startOrPark(job: J, line: L, now: number): boolean {
     const gates = this.#ownGates(job)
     const closed = gates.find((gate) => gate.room(now) === 0)
-    for (const gate of gates) gate.shareIn(line.num).standing--
+    this.#leaveLine(job, line)
     if (closed !== undefined) {
       this.#park(job, closed, line, now)
       // The others have one less in line, so that one of those behind them may take its place.
@@ -324,6 +325,20 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
       this.#noLongerWaits(gate, now)
     }
     return true
+  }
+
+  #enterLine(job: J, comesBack: boolean, now: number): void {
+    const line = this.#lineOf(job)
+    // Where a gate has parked jobs of this line it would overtake them.
+    const closed = this.#ownGates(job).find(
+      (gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0,
+    )
+    if (closed === undefined) this.#stand(job, line, comesBack)
+    else this.#park(job, closed, line, now)
+  }
+
+  #leaveLine(job: J, line: L): void {
+    for (const gate of this.#ownGates(job)) gate.shareIn(line.num).standing--
   }
 
   #lineOf({ job: { queue, lane, name, flow } }: J): L {

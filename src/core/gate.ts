@@ -201,6 +201,11 @@ export class Gate implements GateState {
   }
 }
 
+/** A queue's or definition's gate that only remembers crashes, or what its groups go by, holds nobody up. */
+export function isListed(gate: Gate): boolean {
+  return gate.active || (gate.ref.of !== 'queue' && gate.ref.of !== 'job')
+}
+
 /** What a reader sees of it. */
 export function gateRecord(gate: Gate, now: number): GateRecord {
   const room = gate.room(now)

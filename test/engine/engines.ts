@@ -15,13 +15,21 @@ export function makeHarness(): Promise<StoreHarness> {
   return make()
 }
 
+/** What the other engines are compared with. */
+export const makeReference = engine === 'memory' ? undefined : memory
+
 const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite }
 
 async function memory(): Promise<StoreHarness> {
   const clock = new VirtualClock()
   const store = new MemoryStore({ clock })
   await store.open()
-  return { store, advance: (ms) => clock.advance(ms), close: () => store.close() }
+  return {
+    store,
+    advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
+    close: () => store.close(),
+  }
 }
 
 async function sqlite(): Promise<StoreHarness> {
@@ -32,6 +40,7 @@ async function sqlite(): Promise<StoreHarness> {
     store: await open(),
     second: open,
     advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
     close: async () => {
       for (const store of opened) await store.close()
       rmSync(folder, { recursive: true })

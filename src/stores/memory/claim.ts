@@ -28,7 +28,7 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
   const lease = worker.newLease(request.token, now)
   const claimed: ClaimedJob[] = []
   const asked: Asked = { tables, lease, claimed, turn: request.turn, moved: false, more: false }
-  tables.flow.unpark(now)
+  if (hasLimits(tables, request)) tables.flow.unpark(now)
   takeByPicks(request.room, request.picks, (name, lane, count) => {
     const queue = tables.kinds.queues.get(name)
     const line = queue?.lines[lane]
@@ -39,14 +39,20 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
 }
 
 /** When a limit that holds up jobs of these queues opens by itself. */
-export function opensAt(tables: Tables, { picks }: ClaimRequest, now: number): number | undefined {
+export function opensAt(tables: Tables, request: ClaimRequest, now: number): number | undefined {
+  if (!hasLimits(tables, request)) return undefined
   let at = tables.places.nextDue ?? Number.POSITIVE_INFINITY
-  for (const { queue, lane } of picks) {
+  for (const { queue, lane } of request.picks) {
     for (const name of waitingNames(tables.kinds.queues.get(queue), lane)) {
       if (tables.flow.room(queue, name, now) === 0) at = Math.min(at, tables.flow.opensAt(queue, name, now))
     }
   }
   return at === Number.POSITIVE_INFINITY ? undefined : at
+}
+
+/** Queues that have none pay for none. */
+function hasLimits({ kinds }: Tables, { picks }: ClaimRequest): boolean {
+  return picks.some(({ queue }) => kinds.queues.get(queue)?.flow === true)
 }
 
 /** Of the lines of a lane that have jobs. */
@@ -61,7 +67,7 @@ interface Asked {
   readonly lease: Lease
   readonly claimed: ClaimedJob[]
   readonly turn: number
-  /** Jobs went from a plain line to one that may not have been looked at. */
+  /** Jobs went to a line that may not have been looked at. */
   moved: boolean
   more: boolean
 }
@@ -102,7 +108,8 @@ function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
   const { tables, lease, claimed } = asked
   const { flow } = tables
   const most = Math.min(count, flow.room(line.queue, line.name, lease.at))
-  const taken = flow.take(line, most, lease.at)
+  const { taken, moved } = flow.take(line, most, lease.at)
+  if (moved) asked.moved = true
   if (taken.length < most && line.jobs.size > 0) asked.more = true
   for (const entry of taken) claimed.push(takeUnder(lease, entry, flow.isSuspect(entry.kind.name)))
   return taken.length

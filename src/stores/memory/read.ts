@@ -1,4 +1,4 @@
-import { gateRecord } from '../../core/gate.js'
+import { gateRecord, isListed } from '../../core/gate.js'
 import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
 import type { Entry } from './entry.js'
@@ -44,7 +44,7 @@ export function gates({ places, clock }: Tables, { of, owner, names, limit, curs
   const found: GateRecord[] = []
   let last = 0
   for (const gate of places.gates(of, owner)) {
-    if (gate.num <= Number(cursor ?? 0)) continue
+    if (gate.num <= Number(cursor ?? 0) || !isListed(gate)) continue
     if (names !== undefined && !names.includes(gate.ref.name)) continue
     if (found.length === limit) return { gates: found, cursor: String(last) }
     found.push(gateRecord(gate, clock.now()))

@@ -45,7 +45,7 @@ interface Asked {
   readonly claimed: ClaimedJob[]
   /** Positions of those among them that were not leased with their whole line. */
   readonly started: number[]
-  /** Jobs went from a plain line to one that may not have been looked at. */
+  /** Jobs went to a line that may not have been looked at. */
   moved: boolean
   more: boolean
 }
@@ -174,7 +174,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
     const { now } = asked
     const most = Math.min(count, flow.room(line.queue, line.name, now))
-    const taken = flow.take(line, most, now)
+    const { taken, moved } = flow.take(line, most, now)
+    if (moved) asked.moved = true
     if (taken.length < most && places.hasJobs(line)) asked.more = true
     const suspect = flow.isSuspect(line.name)
     for (const job of taken) {

@@ -2,7 +2,7 @@ import { bounds } from '../../core/bounds.js'
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
 import { ownerOf } from '../../core/flow.js'
-import { gateRecord } from '../../core/gate.js'
+import { gateRecord, isListed } from '../../core/gate.js'
 import {
   type Failure,
   type JobRecord,
@@ -248,7 +248,7 @@ export function makeReadGates(places: Places, clock: Clock): (query: GateQuery) 
     if (names !== undefined) {
       const refs = names.map((name) => refOf({ scope: of, owner, name }))
       const found = refs.map((ref) => places.findGate(ref)).filter((gate) => gate !== undefined)
-      return { gates: found.map((gate) => gateRecord(gate, now)), cursor: undefined }
+      return { gates: found.filter(isListed).map((gate) => gateRecord(gate, now)), cursor: undefined }
     }
     const [fromOwner, fromName] =
       cursor === undefined ? [owner, ''] : (JSON.parse(cursor) as [string, string])
@@ -258,7 +258,7 @@ export function makeReadGates(places: Places, clock: Clock): (query: GateQuery) 
     const last = found.at(-1)
     const more = found.length === limit && last !== undefined
     return {
-      gates: found.map((gate) => gateRecord(gate, now)),
+      gates: found.filter(isListed).map((gate) => gateRecord(gate, now)),
       cursor: more ? JSON.stringify([ownerOf(last.ref), last.ref.name]) : undefined,
     }
   }

@@ -5,6 +5,8 @@ export interface StoreHarness {
   readonly store: Store
   /** Moves the store's clock. */
   advance(ms: number): Promise<void> | void
+  /** Sets the store's clock forward or back while no time passes, for engines whose clock the harness owns. */
+  jump?: (ms: number) => void
   /** A second handle on the same data, open, for engines that share it; closed by the harness. */
   second?: () => Promise<Store>
   close(): Promise<void>

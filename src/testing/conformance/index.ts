@@ -3,20 +3,29 @@
  * over its runner. Each test has a store of its own, and none waits for time: they move the store's clock.
  */
 
+import { breakerTests } from './breaker.js'
 import { claimTests } from './claim.js'
+import { concurrencyLimits } from './concurrency-limits.js'
 import { configure } from './configure.js'
 import { crash } from './crash.js'
 import { dedupeTests } from './dedupe.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
+import { flowHandles } from './flow-handles.js'
+import { checkFlow, checkSameFlow } from './flow-model.js'
+import { groupSettings, groupTurns } from './groups.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { insert } from './insert.js'
 import { lanes } from './lanes.js'
+import { limiterTests } from './limiter.js'
+import { holdTests, limitSettings, parkedJobs } from './limits.js'
 import { checkAgainstModel } from './model.js'
 import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
+import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
+import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
@@ -30,6 +39,10 @@ export interface DescribeStoreOptions {
   readonly make: () => Promise<StoreHarness>
   /** Random runs against the model. @default 1000 */
   readonly modelRuns?: number
+  /** Random runs with limits, groups, breakers and crashes. @default 1000 */
+  readonly flowRuns?: number
+  /** Harnesses of a store that this one must equal step by step, in random runs. @default none */
+  readonly reference?: () => Promise<StoreHarness>
   /** Makes the random runs the same every time. @default a new one each time, printed when a run fails */
   readonly seed?: number
 }
@@ -61,10 +74,21 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['races', races],
   ['several handles', handlesTests],
   ['crash', crash],
+  ['limits: rate', rateLimits],
+  ['limits: concurrency', concurrencyLimits],
+  ['limits: settings', limitSettings],
+  ['limits: holds', holdTests],
+  ['limits: jobs that wait', parkedJobs],
+  ['groups: turns', groupTurns],
+  ['groups: settings', groupSettings],
+  ['breaker', breakerTests],
+  ['limiter', limiterTests],
+  ['quarantine', quarantineTests],
+  ['flow control over several handles', flowHandles],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
-  const { runner, make, modelRuns = 1000, seed } = options
+  const { runner, make, reference, modelRuns = 1000, flowRuns = 1000, seed } = options
   runner.describe(`${name}: conformance`, () => {
     for (const [part, define] of parts) {
       runner.describe(part, () => define((title, body) => runner.test(title, () => withHarness(make, body))))
@@ -72,6 +96,14 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
     runner.describe('model', () => {
       const check = () => checkAgainstModel({ make, runs: modelRuns, seed })
       runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
+    })
+    runner.describe('flow control', () => {
+      const check = () => checkFlow({ make, runs: flowRuns, seed })
+      runner.test(`${flowRuns} random runs break no limit and leave no job behind`, check, modelTimeout)
+      if (reference === undefined) return
+      const sameRuns = Math.ceil(flowRuns / 3)
+      const compare = () => checkSameFlow({ make, reference, runs: sameRuns, seed })
+      runner.test(`${sameRuns} random runs show the same as those of the reference`, compare, modelTimeout)
     })
   })
 }

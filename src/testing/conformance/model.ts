@@ -18,73 +18,31 @@ import type {
 import type { StoreHarness } from './harness.js'
 import { complete, idsOf, listAll, lostWorker, newJob, plain, sorted } from './helpers.js'
 import { forge, idOf, queueOf, Requests, workerOf } from './model-requests.js'
-import { type FastCheck, type Step, stepsOf } from './model-steps.js'
+import { type Step, stepsOf } from './model-steps.js'
 import { kindKey, World, type WorldJob, type WorldLease } from './model-world.js'
+import { checkProperty, type PropertyOptions } from './property.js'
 
-export interface ModelOptions {
+export interface ModelOptions extends PropertyOptions {
   readonly make: () => Promise<StoreHarness>
-  readonly runs: number
-  readonly seed: number | undefined
 }
 
-/** Runs the model test; MILLRACE_SEED and MILLRACE_PATH replay what a failure printed. */
-export async function checkAgainstModel({ make, runs, seed }: ModelOptions): Promise<void> {
-  const fc = await loadFastCheck()
-  const property = fc.asyncProperty(stepsOf(fc), (steps) => runSteps(make, steps))
-  const { MILLRACE_SEED, MILLRACE_PATH } = process.env
-  const chosen = MILLRACE_SEED === undefined ? seed : Number(MILLRACE_SEED)
-  const details = await fc.check(property, {
-    numRuns: runs,
-    ...(chosen === undefined ? {} : { seed: chosen }),
-    ...(MILLRACE_PATH === undefined ? {} : { path: MILLRACE_PATH }),
-  })
-  if (!details.failed) return
-  const cause = details.errorInstance
-  const steps = (details.counterexample?.[0] ?? []).slice(0, cause instanceof Parted ? cause.step : undefined)
-  throw new Error(
-    [
-      `the store and the model part, found in run ${details.numRuns} of ${runs}`,
-      `replay: MILLRACE_SEED=${details.seed} MILLRACE_PATH=${details.counterexamplePath}`,
-      ...steps.map((step, i) => `${i + 1}. ${JSON.stringify(step)}`),
-      cause instanceof Error ? cause.message : String(cause),
-    ].join('\n'),
-    { cause },
-  )
-}
-
-async function loadFastCheck(): Promise<FastCheck> {
-  try {
-    return await import('fast-check')
-  } catch (error) {
-    throw new Error('the model test needs fast-check: npm install --save-dev fast-check', { cause: error })
-  }
-}
-
-async function runSteps(make: () => Promise<StoreHarness>, steps: readonly Step[]): Promise<void> {
-  const harness = await make()
-  try {
-    const run = await startRun(harness)
-    for (const [i, step] of steps.entries()) {
-      try {
-        await run.take(step)
-        await run.compare()
-      } catch (error) {
-        throw new Parted(i + 1, step, error)
+/** Every step leaves the store as it leaves the model. */
+export function checkAgainstModel({ make, ...options }: ModelOptions): Promise<void> {
+  return checkProperty('the store and the model part', options, stepsOf, async (steps, at) => {
+    const harness = await make()
+    try {
+      const run = await startRun(harness)
+      for (const step of steps) {
+        await at(step.step, async () => {
+          await run.take(step)
+          await run.compare()
+        })
       }
+      await run.compareAll()
+    } finally {
+      await harness.close()
     }
-    await run.compareAll()
-  } finally {
-    await harness.close()
-  }
-}
-
-class Parted extends Error {
-  readonly step: number
-
-  constructor(step: number, { step: name }: Step, cause: unknown) {
-    super(`at step ${step}, ${name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
-    this.step = step
-  }
+  })
 }
 
 /** The world starts with one job, because a job's insert is what tells the store's time. */

@@ -1,0 +1,140 @@
+/** Limiters by name: permits for code outside of jobs, and for definitions that share a limit. */
+import assert from 'node:assert/strict'
+import type { Store } from '../../core/store.js'
+import {
+  ask,
+  choose,
+  completeAll,
+  declare,
+  drain,
+  gated,
+  gateOf,
+  jobGate,
+  limiterGate,
+  rate,
+  startAndComplete,
+} from './flow-helpers.js'
+import { claim, insertMany, type Test } from './helpers.js'
+
+export function limiterTests(test: Test): void {
+  test('grants permits up to the rate, then says when to ask again', async ({ store, advance }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
+    for (let i = 0; i < 3; i++) assert.deepEqual(await acquire(store), { granted: true, retryIn: 0 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 100 })
+    await advance(60)
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 40 })
+    await advance(39)
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 1 })
+    await advance(1)
+    assert.deepEqual(await acquire(store), { granted: true, retryIn: 0 })
+  })
+
+  test('grants all or none', async ({ store, advance }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(5, 100) } })
+    assert.equal((await acquire(store, 3)).granted, true)
+    await advance(10)
+    assert.deepEqual(await acquire(store, 3), { granted: false, retryIn: 90 })
+    assert.equal((await acquire(store, 2)).granted, true, 'a refusal takes nothing')
+    await advance(90)
+    assert.deepEqual(await acquire(store, 4), { granted: false, retryIn: 10 })
+    assert.equal((await acquire(store, 3)).granted, true)
+  })
+
+  test('many who ask at once get no more than there are', async ({ store }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(7, 100) } })
+    const results = await Promise.all(Array.from({ length: 20 }, () => acquire(store)))
+    assert.equal(results.filter(({ granted }) => granted).length, 7)
+  })
+
+  test('one that nobody has limited grants all', async ({ store }) => {
+    assert.deepEqual(await acquire(store, 1_000), { granted: true, retryIn: 0 })
+  })
+
+  test('permits that are spread by a burst', async ({ store, advance }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(10, 100, 2) } })
+    assert.equal((await acquire(store, 2)).granted, true)
+    assert.deepEqual(await acquire(store, 2), { granted: false, retryIn: 20 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 10 })
+    await advance(10)
+    assert.equal((await acquire(store)).granted, true)
+  })
+
+  for (const [what, limit] of [
+    ['the rate', rate(5, 100)],
+    ['the burst', rate(5, 100, 2)],
+  ] as const) {
+    test(`permits beyond ${what} are never granted, and who asks is not sent round in circles`, async ({
+      store,
+      advance,
+    }) => {
+      await declare(store, limiterGate(), { limit: { rate: limit } })
+      for (let i = 0; i < 5; i++) {
+        const { granted, retryIn } = await acquire(store, 6)
+        assert.equal(granted, false)
+        assert.ok(retryIn > 0, `told to ask again in ${retryIn} ms`)
+        await advance(retryIn)
+      }
+      assert.equal((await acquire(store)).granted, true, 'and used none up')
+    })
+  }
+
+  test('definitions that name it share it, in all queues, with code outside of jobs', async ({
+    store,
+    advance,
+  }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(5, 100) } })
+    for (const name of ['one', 'two']) {
+      await declare(store, jobGate(name), { limiter: 'api' })
+      await insertMany(store, 5, { name, queue: name, flow: gated })
+    }
+    assert.equal((await acquire(store)).granted, true)
+    assert.equal((await claim(store, 3, { queues: ['one'] })).length, 3)
+    assert.equal((await claim(store, 9, { queues: ['two'] })).length, 1)
+    const { claimed, opens } = await ask(store, 9, 'worker', ['one', 'two'])
+    assert.deepEqual([claimed, opens], [[], 100])
+    await advance(100)
+    assert.equal((await claim(store, 9, { queues: ['one', 'two'] })).length, 5)
+    assert.equal((await acquire(store)).granted, false)
+  })
+
+  test('its permits are spent by time alone: an end gives none back', async ({ store, advance }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(2, 100) } })
+    await declare(store, jobGate(), { limiter: 'api', limit: { concurrency: 1 } })
+    await insertMany(store, 5, { flow: gated })
+    assert.equal(await startAndComplete(store, 9), 1)
+    assert.equal(await startAndComplete(store, 9), 1)
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(100)
+    const claimed = await claim(store, 9)
+    assert.equal(claimed.length, 1)
+    await completeAll(store, claimed)
+  })
+
+  test('a definition that is held up by it holds up nobody else', async (harness) => {
+    const { store } = harness
+    await declare(store, limiterGate(), { limit: { rate: rate(1, 1_000) } })
+    await declare(store, jobGate(), { limiter: 'api' })
+    await insertMany(store, 3, { flow: gated })
+    const free = await insertMany(store, 3, { name: 'free' })
+    assert.equal((await claim(store, 9)).length, 1 + free.length)
+    await choose(store, jobGate(), { limiter: 'unlimited' })
+    assert.equal((await drain(harness)).length, 2)
+  })
+
+  test('its state can be read', async ({ store }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
+    await acquire(store, 2)
+    const gate = await gateOf(store, limiterGate())
+    assert.deepEqual(
+      [gate?.room, gate?.opensAt, gate?.declared],
+      [1, undefined, { limit: { rate: rate(3, 100) } }],
+    )
+    await acquire(store, 1)
+    const closed = await gateOf(store, limiterGate())
+    assert.ok(closed?.room === 0 && closed.opensAt !== undefined)
+  })
+}
+
+function acquire(store: Store, permits = 1) {
+  return store.acquire({ limiter: 'api', permits })
+}

@@ -1,0 +1,343 @@
+/** Never more starts in any window than the limit, and none held back longer than it must be. */
+import assert from 'node:assert/strict'
+import {
+  allLimited,
+  ask,
+  choose,
+  completeAll,
+  gated,
+  groupGate,
+  inGroup,
+  jobGate,
+  type Limited,
+  queueGate,
+  rate,
+  setLimit,
+  startAndComplete,
+  withKey,
+} from './flow-helpers.js'
+import {
+  claim,
+  complete,
+  idsOf,
+  insertMany,
+  insertOne,
+  lease,
+  newJobs,
+  rescue,
+  retryIn,
+  settle,
+  sweep,
+  type Test,
+} from './helpers.js'
+
+export function rateLimits(test: Test): void {
+  for (const limited of allLimited) rateOf(test, limited)
+
+  test('each key has a rate of its own', async ({ store, advance }) => {
+    await choose(store, jobGate(), { each: { rate: rate(2, 100) } })
+    for (const key of ['a', 'b', 'c']) await insertMany(store, 4, { flow: withKey(key) })
+    const first = await claim(store, 20)
+    assert.deepEqual(byKey(first), { a: 2, b: 2, c: 2 })
+    await completeAll(store, first)
+    await advance(99)
+    assert.deepEqual(await claim(store, 20), [])
+    await advance(1)
+    assert.deepEqual(byKey(await claim(store, 20)), { a: 2, b: 2, c: 2 })
+  })
+
+  test('keys of different definitions and groups of different queues are not the same', async ({ store }) => {
+    await choose(store, jobGate('one'), { each: { rate: rate(1, 100) } })
+    await choose(store, jobGate('two'), { each: { rate: rate(1, 100) } })
+    await choose(store, queueGate('main'), { each: { rate: rate(1, 100) } })
+    await choose(store, queueGate('other'), { each: { rate: rate(1, 100) } })
+    for (const name of ['one', 'two']) await insertMany(store, 2, { name, flow: withKey('same') })
+    for (const queue of ['main', 'other']) await insertMany(store, 2, { queue, flow: inGroup('same') })
+    const claimed = await claim(store, 20, { queues: ['main', 'other'] })
+    assert.equal(claimed.length, 4)
+  })
+
+  test('a job passes only where its queue, definition, group and key all have room', async ({
+    store,
+    advance,
+  }) => {
+    await choose(store, queueGate(), { limit: { rate: rate(5, 100) }, each: { rate: rate(4, 100) } })
+    await choose(store, jobGate(), { limit: { rate: rate(3, 100) }, each: { rate: rate(2, 100) } })
+    const flow = { gated: true, group: 'g', key: 'k' }
+    await insertMany(store, 10, { flow })
+    assert.equal(await startAndComplete(store, 10), 2, 'the key has the smallest')
+    await insertMany(store, 10, { flow: { ...flow, key: 'other' } })
+    assert.equal(await startAndComplete(store, 20), 1, 'then the definition')
+    await insertMany(store, 10, { name: 'free', flow: { ...flow, gated: false, key: undefined } })
+    assert.equal(await startAndComplete(store, 20), 1, 'then the group')
+    await insertMany(store, 10, { name: 'free' })
+    assert.equal(await startAndComplete(store, 20), 1, 'then the queue')
+    await advance(100)
+    assert.equal(await startAndComplete(store, 20), 5)
+  })
+
+  test('a queue’s limit counts all of its jobs, whatever their definitions, groups and lanes', async ({
+    store,
+    advance,
+  }) => {
+    await choose(store, queueGate(), { limit: { rate: rate(4, 50) } })
+    await choose(store, jobGate('limited'), { limit: { concurrency: 10 } })
+    for (const lane of [0, 3]) {
+      await insertMany(store, 5, { lane })
+      await insertMany(store, 5, { lane, name: 'limited', flow: gated })
+      await insertMany(store, 5, { lane, flow: inGroup('g') })
+    }
+    for (let window = 0; window < 7; window++) {
+      assert.equal(await startAndComplete(store, 3), 3)
+      assert.equal(await startAndComplete(store, 3), 1)
+      assert.equal(await startAndComplete(store, 3), 0)
+      await advance(50)
+    }
+    assert.equal(await startAndComplete(store, 30), 2)
+  })
+
+  test('a definition’s limit counts its jobs in all queues', async ({ store }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(3, 50) } })
+    for (const queue of ['a', 'b', 'c']) await insertMany(store, 3, { queue, flow: gated })
+    assert.equal((await claim(store, 2, { queues: ['a'] })).length, 2)
+    assert.equal((await claim(store, 2, { queues: ['b'] })).length, 1)
+    assert.deepEqual(await claim(store, 2, { queues: ['c'] }), [])
+  })
+
+  test('queues that no limit concerns are told of none', async ({ store }) => {
+    await choose(store, groupGate('g'), { limit: { rate: rate(1, 100) } })
+    await insertMany(store, 2, { flow: inGroup('g') })
+    await insertOne(store, { queue: 'free' })
+    assert.deepEqual(
+      [(await ask(store, 9)).opens, (await ask(store, 9, 'w', ['free'])).opens],
+      [100, undefined],
+    )
+    assert.deepEqual((await ask(store, 9, 'w', ['free'])).opens, undefined)
+  })
+
+  test('a longer window is kept exactly where it matters: never one start too many', async ({
+    store,
+    advance,
+  }) => {
+    const per = 60_000
+    await choose(store, jobGate(), { limit: { rate: rate(10, per) } })
+    await insertMany(store, 200, { flow: gated })
+    const starts: number[] = []
+    let now = 0
+    for (const step of [
+      0, 1, 7_000, 300, 33_333, 19_000, 365, 1, 600, 598, 1, 1, 40_000, 20_000, 60_000, 0,
+    ]) {
+      await advance(step)
+      now += step
+      const count = await startAndComplete(store, 4)
+      for (let i = 0; i < count; i++) starts.push(now)
+      const recent = starts.filter((at) => at > now - per)
+      assert.ok(recent.length <= 10, `${recent.length} starts in the window that ends at ${now}`)
+    }
+    assert.ok(starts.length >= 30, `${starts.length} started, so it was not held back for ever`)
+  })
+
+  test('a full window opens again within one percent of its length', async ({ store, advance }) => {
+    const per = 60_000
+    await choose(store, jobGate(), { limit: { rate: rate(2, per) } })
+    await insertMany(store, 4, { flow: gated })
+    await advance(123)
+    assert.equal(await startAndComplete(store, 9), 2)
+    const { opens } = await ask(store, 9)
+    assert.ok(opens !== undefined && opens >= per && opens <= per * 1.01, `opens in ${opens}`)
+    await advance(opens)
+    assert.equal(await startAndComplete(store, 9), 2)
+  })
+
+  test('a burst bounds what starts at once, and the rest follows evenly', async ({ store, advance }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(10, 100, 2) } })
+    await insertMany(store, 40, { flow: gated })
+    assert.equal(await startAndComplete(store, 9), 2)
+    for (let i = 0; i < 8; i++) {
+      await advance(9)
+      assert.equal(await startAndComplete(store, 9), 0, 'not before its time')
+      await advance(1)
+      assert.equal(await startAndComplete(store, 9), 1)
+    }
+    await advance(20)
+    assert.equal(await startAndComplete(store, 9), 2, 'a pause makes it whole again')
+    await advance(1_000)
+    assert.equal(await startAndComplete(store, 9), 2, 'and no more than whole')
+  })
+
+  for (const [max, burst] of [
+    [3, 2],
+    [7, 3],
+    [9, 4],
+    [11, 5],
+    [13, 2],
+  ] as const) {
+    test(`a burst of ${burst} at ${max} per second is there one by one as well`, async ({
+      store,
+      advance,
+    }) => {
+      await choose(store, jobGate(), { limit: { rate: rate(max, 1_000, burst) } })
+      await insertMany(store, 200, { flow: gated })
+      for (let round = 0; round < 5; round++) {
+        for (let i = 0; i < burst; i++) assert.equal(await startAndComplete(store, 1), 1, `start ${i + 1}`)
+        assert.equal(await startAndComplete(store, 1), 0)
+        const { opens } = await ask(store, 1)
+        assert.ok(opens !== undefined && opens > 0 && opens <= 1_000, `opens in ${opens}`)
+        await advance(3_001)
+      }
+    })
+  }
+
+  test('a clock that is set back neither opens a window nor closes it for long', async (harness) => {
+    const { store, advance, jump } = harness
+    if (jump === undefined) return
+    await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
+    await insertMany(store, 20, { flow: gated })
+    assert.equal(await startAndComplete(store, 9), 3)
+    jump(-1_000_000)
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(99)
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(1)
+    assert.equal(await startAndComplete(store, 9), 3)
+  })
+
+  test('a burst is whole again soon after the clock is set back', async ({ store, advance, jump }) => {
+    if (jump === undefined) return
+    await choose(store, jobGate(), { limit: { rate: rate(10, 100, 1) } })
+    await insertMany(store, 20, { flow: gated })
+    assert.equal(await startAndComplete(store, 9), 1)
+    jump(-1_000_000)
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(10)
+    assert.equal(await startAndComplete(store, 9), 1)
+  })
+
+  test('retries, releases, rescues and replays are starts like any other', async ({ store, advance }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(1, 100) } })
+    const id = await insertOne(store, { flow: gated, maxCrashes: 9 })
+    const next = async (worker = 'worker') => {
+      assert.deepEqual(await claim(store, 1), [], 'not in the same window')
+      await advance(100)
+      const [job] = await claim(store, 1, { worker })
+      assert.equal(job?.id, id)
+      return job as NonNullable<typeof job>
+    }
+    const [first] = await claim(store, 1)
+    await settle(store, first as NonNullable<typeof first>, retryIn(0))
+    await sweep(store)
+    await settle(store, await next(), retryIn(5))
+    await store.operate({ ids: [id] }, { do: 'promote' })
+    await next('lost')
+    await advance(lease - 50)
+    await choose(store, jobGate(), { limit: { rate: rate(1, lease + 100) } })
+    await advance(50)
+    for (const orphan of (await sweep(store)).orphans) await rescue(store, orphan)
+    assert.deepEqual(await claim(store, 1), [])
+    await choose(store, jobGate(), { limit: { rate: rate(1, 100) } })
+    const [again] = await claim(store, 1)
+    assert.equal(again?.id, id)
+    await settle(store, again as NonNullable<typeof again>, complete())
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await next()
+  })
+
+  test('jobs that a settlement adds obey limits too', async ({ store }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(2, 100) } })
+    await choose(store, queueGate(), { each: { rate: rate(1, 100) } })
+    await insertOne(store, { name: 'parent' })
+    const [parent] = await claim(store, 1)
+    const children = [...newJobs(3, { flow: gated }), ...newJobs(3, { name: 'free', flow: inGroup('g') })]
+    await settle(store, parent as NonNullable<typeof parent>, complete(), { inserts: children })
+    const claimed = await claim(store, 20)
+    assert.deepEqual(claimed.map(({ name }) => name).sort(), ['free', 'greet', 'greet'])
+  })
+}
+
+function rateOf(test: Test, limited: Limited): void {
+  const { what, job } = limited
+
+  test(`the rate of ${what}: the window slides, to the millisecond`, async ({ store, advance }) => {
+    await setLimit(store, limited, { rate: rate(3, 100) })
+    const ids = await insertMany(store, 9, job)
+    const seen: string[] = []
+    const starts = async (count: number, expected: number) => {
+      const claimed = await claim(store, count)
+      assert.equal(claimed.length, expected)
+      seen.push(...idsOf(claimed))
+      await completeAll(store, claimed)
+    }
+    await starts(1, 1)
+    await advance(40)
+    await starts(9, 2)
+    await advance(59)
+    await starts(9, 0)
+    await advance(1)
+    await starts(9, 1)
+    await advance(39)
+    await starts(9, 0)
+    await advance(1)
+    await starts(9, 2)
+    await advance(1_000)
+    await starts(9, 3)
+    await starts(9, 0)
+    assert.deepEqual(seen, ids, 'first in, first out')
+  })
+
+  test(`the rate of ${what} holds for all workers together`, async ({ store, advance }) => {
+    await setLimit(store, limited, { rate: rate(4, 20) })
+    await insertMany(store, 40, job)
+    for (let window = 0; window < 5; window++) {
+      const found = await Promise.all(
+        Array.from({ length: 6 }, (_, i) => startAndComplete(store, 3, `worker-${i}`)),
+      )
+      assert.equal(
+        found.reduce((sum, count) => sum + count, 0),
+        4,
+      )
+      await advance(20)
+    }
+  })
+
+  test(`the rate of ${what}: the exchange says when to come back, and then there is work`, async ({
+    store,
+    advance,
+  }) => {
+    await setLimit(store, limited, { rate: rate(2, 70) })
+    await insertMany(store, 5, job)
+    const first = await ask(store, 9)
+    assert.equal(first.claimed.length, 2)
+    assert.equal(first.opens, 70, 'told with the claim that used it up')
+    await advance(30)
+    const { claimed, opens } = await ask(store, 9)
+    assert.deepEqual([claimed.length, opens], [0, 40])
+    await advance(39)
+    assert.deepEqual(await ask(store, 9), { settled: [], claimed: [], opens: 1 })
+    await advance(1)
+    const second = await ask(store, 9)
+    assert.deepEqual([second.claimed.length, second.opens], [2, 70])
+    await advance(70)
+    const last = await ask(store, 9)
+    assert.deepEqual([last.claimed.length, last.opens], [1, undefined], 'nobody waits any more')
+  })
+
+  test(`the rate of ${what} is raised, lowered and cleared at run time`, async ({ store, advance }) => {
+    await setLimit(store, limited, { rate: rate(2, 100) })
+    await insertMany(store, 40, job)
+    assert.equal(await startAndComplete(store, 9), 2)
+    await setLimit(store, limited, { rate: rate(5, 100) })
+    assert.equal(await startAndComplete(store, 9), 3, 'what has started counts')
+    await setLimit(store, limited, { rate: rate(1, 100) })
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(100)
+    assert.equal(await startAndComplete(store, 9), 1)
+    await choose(store, limited.on, { limit: null, each: null })
+    assert.equal(await startAndComplete(store, 40), 34)
+  })
+}
+
+function byKey(jobs: readonly { readonly key: string | undefined }[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { key } of jobs) counts[key ?? ''] = (counts[key ?? ''] ?? 0) + 1
+  return counts
+}

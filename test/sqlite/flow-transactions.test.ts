@@ -1,0 +1,102 @@
+/** Jobs with limits that come by the caller's own transaction. */
+import Database from 'better-sqlite3'
+import type { NewJob } from 'millrace'
+import { SqliteStore } from 'millrace/sqlite'
+import { afterEach, expect, test } from 'vitest'
+import { file } from '../engine/mill.js'
+
+const opened: { close(): unknown }[] = []
+
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
+})
+
+test('jobs of the caller’s transaction obey limits, and those of one that is rolled back leave no trace', async () => {
+  const path = file()
+  const store = new SqliteStore({ file: path, synchronous: 'normal' })
+  await store.open()
+  const db = new Database(path)
+  opened.push(db, store)
+  await store.configure({
+    gate: { of: 'job', name: 'mail' },
+    change: { each: { concurrency: 1 } },
+    declared: true,
+  })
+  const [first] = await enqueueAndClaim(store, ['1'])
+
+  const insert = db.transaction((ids: string[], fail: boolean) => {
+    void store.insert(
+      ids.map((id) => job(id)),
+      db,
+    )
+    if (fail) throw new Error('changed my mind')
+  })
+  expect(() => insert(['2', '3'], true)).toThrow('changed my mind')
+  expect(await pending(store)).toBe(0)
+  insert(['4', '5'], false)
+  expect(await pending(store)).toBe(2)
+  expect(() => insert(['6'], true)).toThrow('changed my mind')
+  await store.insert([job('7')])
+  expect(await pending(store)).toBe(3)
+  expect(await claim(store)).toEqual([])
+
+  const seen: string[] = []
+  for (let running = first; running !== undefined; running = (await claim(store))[0]) {
+    seen.push(running.id)
+    const settlements = [{ id: running.id, token: running.token, outcome: completed, inserts: undefined }]
+    await store.exchange({ worker: 'w', settlements, claim: undefined })
+  }
+  expect(seen).toEqual(['1', '4', '5', '7'])
+  expect((await store.gates({ of: 'key', limit: 10 })).gates).toEqual([])
+})
+
+const completed = {
+  to: 'completed',
+  spent: true,
+  crashed: false,
+  delay: 0,
+  retain: 0,
+  result: undefined,
+  failure: undefined,
+  reason: undefined,
+  excused: false,
+  hold: 0,
+} as const
+
+async function enqueueAndClaim(store: SqliteStore, ids: readonly string[]) {
+  await store.insert(ids.map((id) => job(id)))
+  return claim(store)
+}
+
+let claims = 0
+
+async function claim(store: SqliteStore) {
+  const room = { shared: 5, own: [0, 0, 0, 0] }
+  const picks = [{ queue: 'main', lane: 2, take: 5 }]
+  const request = { token: `claim-${++claims}`, lease: 60_000, room, picks, turn: 0 }
+  return (await store.exchange({ worker: 'w', settlements: [], claim: request })).claimed
+}
+
+async function pending(store: SqliteStore): Promise<number> {
+  const { gates } = await store.gates({ of: 'key', owner: 'mail', names: ['k'], limit: 1 })
+  return gates[0]?.pending ?? 0
+}
+
+function job(id: string): NewJob {
+  return {
+    id,
+    name: 'mail',
+    queue: 'main',
+    lane: 2,
+    input: 'null',
+    delay: 0,
+    runAt: undefined,
+    maxAttempts: 3,
+    maxCrashes: 3,
+    overrides: undefined,
+    tags: undefined,
+    metadata: undefined,
+    dedupe: undefined,
+    flow: { gated: true, group: undefined, key: 'k' },
+  }
+}
