@@ -11,6 +11,28 @@ import { flow as sql } from './sql.generated.js'
 export class StoredGate extends Gate {
   num: number | undefined = undefined
   isChanged = false
+  /** What is stored of that which seldom changes. */
+  stored: Seldom | undefined = undefined
+}
+
+/** Most jobs of a group change none of it: then no index is touched. */
+type Seldom = Pick<Gate, 'parked' | 'active' | 'dueAt' | 'idleAt' | 'declared' | 'chosen'>
+
+function seldom({ parked, active, dueAt, idleAt, declared, chosen }: Gate): Seldom {
+  return { parked, active, dueAt, idleAt, declared, chosen }
+}
+
+function isStored(gate: StoredGate): boolean {
+  const { stored } = gate
+  return (
+    stored !== undefined &&
+    stored.parked === gate.parked &&
+    stored.dueAt === gate.dueAt &&
+    stored.idleAt === gate.idleAt &&
+    stored.active === gate.active &&
+    stored.declared === gate.declared &&
+    stored.chosen === gate.chosen
+  )
 }
 
 interface GateRow {
@@ -43,7 +65,8 @@ export class GateTable {
   #remembered = 0
   readonly #read
   readonly #insert
-  readonly #update
+  readonly #updateOften
+  readonly #updateSeldom
   readonly #remove
   readonly #due
   readonly #idle
@@ -54,7 +77,8 @@ export class GateTable {
   constructor(db: Database) {
     this.#read = db.prepare<[string, string, string], GateRow>(sql.gate)
     this.#insert = db.prepare<[string, string, string], number>(sql.addGate).pluck()
-    this.#update = db.prepare(sql.keepGate)
+    this.#updateOften = db.prepare(sql.keepOften)
+    this.#updateSeldom = db.prepare(sql.keepSeldom)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
     this.#idle = db.prepare<[number, number], Named>(sql.idle)
@@ -157,18 +181,17 @@ export class GateTable {
 
   #writeOne(gate: StoredGate): void {
     gate.isChanged = false
-    this.#update.run(
-      gate.pending,
+    this.#updateOften.run(gate.pending, gate.running, linesText(gate.lines), memoryText(gate), this.num(gate))
+    if (isStored(gate)) return
+    gate.stored = seldom(gate)
+    this.#updateSeldom.run(
       gate.parked,
-      gate.running,
-      linesText(gate.lines),
       gate.active ? 1 : 0,
       gate.dueAt ?? null,
       gate.idleAt ?? null,
       settingsText(gate.declared),
       settingsText(gate.chosen),
-      memoryText(gate),
-      this.num(gate),
+      gate.num,
     )
   }
 
@@ -219,6 +242,7 @@ function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): StoredGat
   gate.active = row.active === 1
   gate.dueAt = row.dueAt ?? undefined
   gate.idleAt = row.idleAt ?? undefined
+  gate.stored = seldom(gate)
   return Object.assign(gate, parse<Memory>(row.memory))
 }
 

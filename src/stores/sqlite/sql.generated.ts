@@ -95,10 +95,11 @@ FROM millrace_gate WHERE scope = ? AND owner = ? AND name = ?
   addGate: `
 INSERT INTO millrace_gate (scope, owner, name) VALUES (?, ?, ?) RETURNING num
 `,
-  keepGate: `
-UPDATE millrace_gate SET
-  pending = ?, parked = ?, running = ?, lines = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ?, memory = ?
-WHERE num = ?
+  keepOften: `
+UPDATE millrace_gate SET pending = ?, running = ?, lines = ?, memory = ? WHERE num = ?
+`,
+  keepSeldom: `
+UPDATE millrace_gate SET parked = ?, active = ?, due_at = ?, idle_at = ?, declared = ?, chosen = ? WHERE num = ?
 `,
   forgetGate: `
 DELETE FROM millrace_gate WHERE num = ?
