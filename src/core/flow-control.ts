@@ -42,6 +42,8 @@ export interface Line extends TurnOwner {
 
 /** What an engine keeps, all of it inside the step that is being carried out. */
 export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+  /** Calls `forget` if others may have changed what is remembered here. */
+  refresh(): void
   findGate(ref: GateRef): G | undefined
   /** Makes it on first use. */
   gate(ref: GateRef): G
@@ -401,6 +403,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** The gates that the jobs of a line share. */
   #sharedGates(queue: string, name: string): readonly G[] {
+    this.#places.refresh()
     let ofQueue = this.#shared.get(queue)
     if (ofQueue === undefined) {
       ofQueue = new Map()

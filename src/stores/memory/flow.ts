@@ -79,6 +79,9 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     this.#signals = signals
   }
 
+  /** Nobody else can. */
+  refresh(): void {}
+
   findGate(ref: GateRef): ParkingGate | undefined {
     return this.#gates[ref.of].get(ownerOf(ref))?.get(ref.name)
   }

@@ -99,17 +99,17 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   findGate(ref: GateRef): StoredGate | undefined {
-    this.#refresh()
+    this.refresh()
     return this.gates.find(ref)
   }
 
   gate(ref: GateRef): StoredGate {
-    this.#refresh()
+    this.refresh()
     return this.gates.of(ref)
   }
 
   listGates(of: GateRef['of'], owner: string, name: string, limit: number): StoredGate[] {
-    this.#refresh()
+    this.refresh()
     return this.gates.list(of, owner, name, limit)
   }
 
@@ -122,17 +122,17 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   dueGates(now: number, limit: number): StoredGate[] {
-    this.#refresh()
+    this.refresh()
     return this.gates.due(now, limit)
   }
 
   nextDue(): number | undefined {
-    this.#refresh()
+    this.refresh()
     return this.gates.nextDue()
   }
 
   idleGates(now: number, limit: number): StoredGate[] {
-    this.#refresh()
+    this.refresh()
     return this.gates.idle(now, limit)
   }
 
@@ -142,7 +142,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
 
   /** The lines of a lane, as they came. */
   lines(queueId: number, lane: number): readonly FlowLine[] {
-    this.#refresh()
+    this.refresh()
     const key = `${queueId}:${lane}`
     let lines = this.#lines.get(key)
     if (lines === undefined) {
@@ -311,7 +311,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   /** What another connection wrote since makes all that is remembered old. */
-  #refresh(): void {
+  refresh(): void {
     if (this.#isFresh) return
     const version = this.#dataVersion.get() as number
     if (version !== this.#seenVersion) this.forget()
