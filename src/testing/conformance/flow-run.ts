@@ -48,6 +48,7 @@ export class FlowRun {
   readonly #oracle = new FlowOracle()
   /** Jobs that each worker was given: its turns. */
   readonly #turns = new Map<string, number>()
+  #hasBreakers = false
   #claims = 0
   #ids = 0
 
@@ -80,12 +81,14 @@ export class FlowRun {
       case 'advance':
         return this.#advance(step.ms)
       case 'configure':
+        this.#hasBreakers ||= 'breaker' in step.change
         this.#oracle.configure(step.gate, step.change, step.declared)
         return this.#store.configure({ gate: step.gate, change: step.change, declared: step.declared })
       case 'pause':
         this.#oracle.pausedQueues[step.paused ? 'add' : 'delete'](step.queue)
         return this.#store.configure({ queue: step.queue, paused: step.paused })
       case 'breaker':
+        this.#hasBreakers = true
         this.#oracle.openedByHand[step.to === 'open' ? 'add' : 'delete'](step.job)
         return this.#store.configure({ job: step.job, breaker: step.to })
       case 'acquire':
@@ -237,12 +240,14 @@ export class FlowRun {
       const entry = jobs.get(id) as OracleJob
       if (command === 'remove') jobs.delete(id)
       else entry.state = command === 'cancel' ? 'cancelled' : 'pending'
+      if (command === 'move') jobs.set(id, { ...entry, job: { ...entry.job, queue: 'other' } })
       entry.dueAt = undefined
     }
     return { affected, asked, refused, now }
   }
 
   async #seePhases(): Promise<void> {
+    if (!this.#hasBreakers) return
     const { gates } = await this.#store.gates({ of: 'job', limit: 10 })
     for (const { ref, breaker } of gates) this.#oracle.seePhase(ref.name, breaker)
   }
@@ -258,6 +263,8 @@ export class FlowRun {
       const expected = [this.#oracle.running(name), owned ? this.#oracle.pending(name) : 0]
       assert.deepEqual([gate.running, gate.pending], expected, `running and pending of ${name}`)
     }
+    const listed = new Set(all.map(({ ref }) => nameOf(ref)))
+    for (const name of this.#oracle.namesInUse()) assert.ok(listed.has(name), `${name} is listed`)
     return all
       .map((gate) => ({
         name: nameOf(gate.ref),
@@ -352,6 +359,7 @@ const commands: Record<Extract<FlowStep, { step: 'operate' }>['command'], Comman
   remove: { do: 'remove' },
   promote: { do: 'promote' },
   retry: { do: 'retry', delay: 0, spacing: 0, change: {} },
+  move: { do: 'retry', delay: 0, spacing: 0, change: { queue: 'other' } },
 }
 
 const forever = { completed: 1_000_000_000, dead: 1_000_000_000 }
