@@ -44,17 +44,28 @@ const weighted: LanePolicy = { strict: false, turns: spreadTurns([8, 4, 2, 1]), 
 
 export class FlowRun {
   readonly #harness: StoreHarness
-  readonly #store: Store
+  /** Handles on the same data, used one after the other. */
+  readonly #handles: readonly Store[]
   readonly #oracle = new FlowOracle()
   /** Jobs that each worker was given: its turns. */
   readonly #turns = new Map<string, number>()
+  #uses = 0
   #hasBreakers = false
   #claims = 0
   #ids = 0
 
-  constructor(harness: StoreHarness) {
+  constructor(harness: StoreHarness, handles: readonly Store[] = [harness.store]) {
     this.#harness = harness
-    this.#store = harness.store
+    this.#handles = handles
+  }
+
+  get #store(): Store {
+    return this.#handles[this.#uses % this.#handles.length] as Store
+  }
+
+  /** A worker lives in one process. */
+  #storeOf(worker: string): Store {
+    return this.#handles[worker.charCodeAt(0) % this.#handles.length] as Store
   }
 
   async begin(): Promise<void> {
@@ -64,6 +75,7 @@ export class FlowRun {
   /** Returns what the store showed, for comparison with another. */
   async take(step: FlowStep): Promise<unknown> {
     const seen = await this.#do(step)
+    this.#uses++
     await this.#seePhases()
     return seen
   }
@@ -131,7 +143,7 @@ export class FlowRun {
       return { id: entry.job.id, token: entry.run.token, outcome, inserts: i === 0 ? inserts : undefined }
     })
     const claim = step.claim === undefined ? undefined : this.#claimRequest(step.worker, step.claim)
-    const result = await this.#store.exchange({ worker: step.worker, settlements, claim })
+    const result = await this.#storeOf(step.worker).exchange({ worker: step.worker, settlements, claim })
     for (const [i, entry] of ended.entries()) {
       assert.notEqual(result.settled[i], 'lost', `${entry.job.id} is held by its worker`)
       this.#end(entry, settlements[i]?.outcome as Outcome, result.settled[i] === 'cancelled')
