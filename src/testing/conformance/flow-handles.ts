@@ -28,6 +28,7 @@ import {
   idsOf,
   insertMany,
   insertOne,
+  newJobs,
   rescue,
   settle,
   sorted,
@@ -125,6 +126,15 @@ export function flowHandles(test: Test): void {
       seen.push(...idsOf(jobs.flat()))
     }
     assert.deepEqual(sorted(seen), sorted(ids))
+  })
+
+  shared('groups that come and go in one turn leave nothing for the other to see', async (store, other) => {
+    const jobs = newJobs(3, { flow: withBoth('g', 'k') })
+    await Promise.all([store.insert(jobs), store.operate({ ids: idsOf(jobs) }, { do: 'remove' })])
+    assert.deepEqual(await allGates(other, 'group'), [])
+    assert.deepEqual(await allGates(other, 'key'), [])
+    await other.insert(jobs)
+    assert.equal((await claim(store, 9)).length, 3)
   })
 
   shared('a hold and a breaker close for both', async (store, other, { advance }) => {

@@ -3,6 +3,7 @@
  * counts. A failure is shrunk and says how to replay it.
  */
 import assert from 'node:assert/strict'
+import type { Store } from '../../core/store.js'
 import { FlowRun } from './flow-run.js'
 import { type FlowStep, flowStepsOf } from './flow-steps.js'
 import type { StoreHarness } from './harness.js'
@@ -12,10 +13,12 @@ const mostSteps = 40
 
 export interface FlowOptions extends PropertyOptions {
   readonly make: () => Promise<StoreHarness>
+  /** @default the harness's own store alone */
+  readonly handles?: (harness: StoreHarness) => Promise<Store[]>
 }
 
 /** No limit is broken, no lane passed over, no job held back without cause, and everything gets done. */
-export function checkFlow({ make, ...options }: FlowOptions): Promise<void> {
+export function checkFlow({ make, handles, ...options }: FlowOptions): Promise<void> {
   return checkProperty(
     'the store breaks a rule',
     options,
@@ -23,7 +26,7 @@ export function checkFlow({ make, ...options }: FlowOptions): Promise<void> {
     async (steps, at) => {
       const harness = await make()
       try {
-        const run = new FlowRun(harness)
+        const run = new FlowRun(harness, await handles?.(harness))
         await run.begin()
         for (const step of steps) await at(step.step, () => stepAndCheck(run, step))
         await at('lists', () => run.checkLists())
@@ -33,6 +36,15 @@ export function checkFlow({ make, ...options }: FlowOptions): Promise<void> {
       }
     },
   )
+}
+
+/** The same over two handles that take turns: what one remembers the other has changed. */
+export function checkFlowOverHandles({ make, ...options }: FlowOptions): Promise<void> {
+  return checkFlow({
+    ...options,
+    make,
+    handles: async ({ store, second }) => (second === undefined ? [store] : [store, await second()]),
+  })
 }
 
 /** The same steps show the same in both stores: the same jobs, in the same order, and the same gates. */

@@ -108,6 +108,12 @@ export class FlowOracle {
     return [...this.jobs.values()].filter((job) => job.state === state)
   }
 
+  /** Groups and keys of jobs that wait or run. */
+  namesInUse(): Set<GateName> {
+    const live = [...this.inState('pending'), ...this.inState('running')]
+    return new Set(live.flatMap((entry) => this.gatesOf(entry).filter((name) => /^(group|key):/.test(name))))
+  }
+
   runsOf(worker: string): (OracleJob & { run: Run })[] {
     return this.inState('running').filter(
       (job): job is OracleJob & { run: Run } => job.run?.worker === worker,

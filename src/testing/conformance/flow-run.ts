@@ -44,16 +44,28 @@ const weighted: LanePolicy = { strict: false, turns: spreadTurns([8, 4, 2, 1]), 
 
 export class FlowRun {
   readonly #harness: StoreHarness
-  readonly #store: Store
+  /** Handles on the same data, used one after the other. */
+  readonly #handles: readonly Store[]
   readonly #oracle = new FlowOracle()
   /** Jobs that each worker was given: its turns. */
   readonly #turns = new Map<string, number>()
+  #uses = 0
+  #hasBreakers = false
   #claims = 0
   #ids = 0
 
-  constructor(harness: StoreHarness) {
+  constructor(harness: StoreHarness, handles: readonly Store[] = [harness.store]) {
     this.#harness = harness
-    this.#store = harness.store
+    this.#handles = handles
+  }
+
+  get #store(): Store {
+    return this.#handles[this.#uses % this.#handles.length] as Store
+  }
+
+  /** A worker lives in one process. */
+  #storeOf(worker: string): Store {
+    return this.#handles[worker.charCodeAt(0) % this.#handles.length] as Store
   }
 
   async begin(): Promise<void> {
@@ -63,6 +75,7 @@ export class FlowRun {
   /** Returns what the store showed, for comparison with another. */
   async take(step: FlowStep): Promise<unknown> {
     const seen = await this.#do(step)
+    this.#uses++
     await this.#seePhases()
     return seen
   }
@@ -80,12 +93,14 @@ export class FlowRun {
       case 'advance':
         return this.#advance(step.ms)
       case 'configure':
+        this.#hasBreakers ||= 'breaker' in step.change
         this.#oracle.configure(step.gate, step.change, step.declared)
         return this.#store.configure({ gate: step.gate, change: step.change, declared: step.declared })
       case 'pause':
         this.#oracle.pausedQueues[step.paused ? 'add' : 'delete'](step.queue)
         return this.#store.configure({ queue: step.queue, paused: step.paused })
       case 'breaker':
+        this.#hasBreakers = true
         this.#oracle.openedByHand[step.to === 'open' ? 'add' : 'delete'](step.job)
         return this.#store.configure({ job: step.job, breaker: step.to })
       case 'acquire':
@@ -128,7 +143,7 @@ export class FlowRun {
       return { id: entry.job.id, token: entry.run.token, outcome, inserts: i === 0 ? inserts : undefined }
     })
     const claim = step.claim === undefined ? undefined : this.#claimRequest(step.worker, step.claim)
-    const result = await this.#store.exchange({ worker: step.worker, settlements, claim })
+    const result = await this.#storeOf(step.worker).exchange({ worker: step.worker, settlements, claim })
     for (const [i, entry] of ended.entries()) {
       assert.notEqual(result.settled[i], 'lost', `${entry.job.id} is held by its worker`)
       this.#end(entry, settlements[i]?.outcome as Outcome, result.settled[i] === 'cancelled')
@@ -237,12 +252,14 @@ export class FlowRun {
       const entry = jobs.get(id) as OracleJob
       if (command === 'remove') jobs.delete(id)
       else entry.state = command === 'cancel' ? 'cancelled' : 'pending'
+      if (command === 'move') jobs.set(id, { ...entry, job: { ...entry.job, queue: 'other' } })
       entry.dueAt = undefined
     }
     return { affected, asked, refused, now }
   }
 
   async #seePhases(): Promise<void> {
+    if (!this.#hasBreakers) return
     const { gates } = await this.#store.gates({ of: 'job', limit: 10 })
     for (const { ref, breaker } of gates) this.#oracle.seePhase(ref.name, breaker)
   }
@@ -258,6 +275,8 @@ export class FlowRun {
       const expected = [this.#oracle.running(name), owned ? this.#oracle.pending(name) : 0]
       assert.deepEqual([gate.running, gate.pending], expected, `running and pending of ${name}`)
     }
+    const listed = new Set(all.map(({ ref }) => nameOf(ref)))
+    for (const name of this.#oracle.namesInUse()) assert.ok(listed.has(name), `${name} is listed`)
     return all
       .map((gate) => ({
         name: nameOf(gate.ref),
@@ -352,6 +371,7 @@ const commands: Record<Extract<FlowStep, { step: 'operate' }>['command'], Comman
   remove: { do: 'remove' },
   promote: { do: 'promote' },
   retry: { do: 'retry', delay: 0, spacing: 0, change: {} },
+  move: { do: 'retry', delay: 0, spacing: 0, change: { queue: 'other' } },
 }
 
 const forever = { completed: 1_000_000_000, dead: 1_000_000_000 }

@@ -60,7 +60,7 @@ export type FlowStep =
       readonly step: 'operate'
       readonly first: number
       readonly count: number
-      readonly command: 'cancel' | 'remove' | 'promote' | 'retry'
+      readonly command: 'cancel' | 'remove' | 'promote' | 'retry' | 'move'
     }
 
 export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> {
@@ -227,7 +227,13 @@ export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> 
         step: fc.constant('operate' as const),
         first: fc.nat(40),
         count: fc.integer({ min: 1, max: 4 }),
-        command: fc.constantFrom('cancel' as const, 'remove' as const, 'promote' as const, 'retry' as const),
+        command: fc.constantFrom(
+          'cancel' as const,
+          'remove' as const,
+          'promote' as const,
+          'retry' as const,
+          'move' as const,
+        ),
       }),
     },
   )

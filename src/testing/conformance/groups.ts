@@ -28,6 +28,7 @@ import {
   insertMany,
   insertOne,
   lease,
+  newJobs,
   retryIn,
   settle,
   sweep,
@@ -276,6 +277,34 @@ export function groupSettings(test: Test): void {
       assert.deepEqual(await allGates(store, 'key'), [])
     })
   }
+
+  test('groups that come and go in one turn leave no gate behind', async ({ store }) => {
+    const jobs = newJobs(3, { flow: withBoth('g', 'k') })
+    await Promise.all([store.insert(jobs), store.operate({ ids: idsOf(jobs) }, { do: 'remove' })])
+    await Promise.all([
+      choose(store, groupGate('h'), { weight: 2 }),
+      choose(store, groupGate('h'), { weight: null }),
+    ])
+    assert.deepEqual(await allGates(store, 'group'), [])
+    assert.deepEqual(await allGates(store, 'key'), [])
+  })
+
+  test('jobs that are cancelled and replayed share the gate of those that came meanwhile', async ({
+    store,
+  }) => {
+    await choose(store, jobGate(), { each: { concurrency: 1 } })
+    const ids = await insertMany(store, 3, { flow: withBoth('g', 'k') })
+    await store.operate({ ids }, { do: 'cancel', reason: 'no', retain: 1_000 })
+    assert.deepEqual(await allGates(store, 'key'), [])
+    await insertMany(store, 3, { flow: withBoth('g', 'k') })
+    await store.operate({ ids }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    assert.equal((await gateOf(store, groupGate('g')))?.pending, 6)
+    for (let i = 0; i < 6; i++) {
+      const claimed = await claim(store, 9)
+      assert.equal(claimed.length, 1)
+      for (const job of claimed) await settle(store, job, complete())
+    }
+  })
 
   test('a group whose settings are cleared goes when it is done', async (harness) => {
     const { store } = harness

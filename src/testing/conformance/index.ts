@@ -13,7 +13,7 @@ import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
 import { flowHandles } from './flow-handles.js'
-import { checkFlow, checkSameFlow } from './flow-model.js'
+import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
 import { groupSettings, groupTurns } from './groups.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
@@ -98,12 +98,14 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
     })
     runner.describe('flow control', () => {
+      const fewer = Math.ceil(flowRuns / 4)
       const check = () => checkFlow({ make, runs: flowRuns, seed })
       runner.test(`${flowRuns} random runs break no limit and leave no job behind`, check, modelTimeout)
+      const overHandles = () => checkFlowOverHandles({ make, runs: fewer, seed })
+      runner.test(`${fewer} random runs over two handles break none either`, overHandles, modelTimeout)
       if (reference === undefined) return
-      const sameRuns = Math.ceil(flowRuns / 3)
-      const compare = () => checkSameFlow({ make, reference, runs: sameRuns, seed })
-      runner.test(`${sameRuns} random runs show the same as those of the reference`, compare, modelTimeout)
+      const compare = () => checkSameFlow({ make, reference, runs: fewer, seed })
+      runner.test(`${fewer} random runs show the same as those of the reference`, compare, modelTimeout)
     })
   })
 }

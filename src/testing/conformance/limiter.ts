@@ -6,7 +6,6 @@ import {
   choose,
   completeAll,
   declare,
-  drain,
   gated,
   gateOf,
   jobGate,
@@ -110,15 +109,25 @@ export function limiterTests(test: Test): void {
     await completeAll(store, claimed)
   })
 
-  test('a definition that is held up by it holds up nobody else', async (harness) => {
-    const { store } = harness
+  test('a definition that is held up by it holds up nobody else', async ({ store }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(1, 1_000) } })
     await declare(store, jobGate(), { limiter: 'api' })
     await insertMany(store, 3, { flow: gated })
     const free = await insertMany(store, 3, { name: 'free' })
     assert.equal((await claim(store, 9)).length, 1 + free.length)
     await choose(store, jobGate(), { limiter: 'unlimited' })
-    assert.equal((await drain(harness)).length, 2)
+    assert.equal((await claim(store, 9)).length, 2, 'at once')
+  })
+
+  test('a limiter that is named at run time counts from then on', async ({ store }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(2, 1_000) } })
+    await declare(store, jobGate(), { limit: { concurrency: 9 } })
+    await insertMany(store, 9, { flow: gated })
+    assert.equal((await claim(store, 3)).length, 3)
+    await choose(store, jobGate(), { limiter: 'api' })
+    assert.equal((await claim(store, 9)).length, 2)
+    await choose(store, jobGate(), { limiter: null })
+    assert.equal((await claim(store, 9)).length, 4)
   })
 
   test('its state can be read', async ({ store }) => {
