@@ -39,6 +39,7 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
   const store = new SqliteStore({ file: path, synchronous: 'normal' })
   await store.open()
   const fleet = new Set<ChildProcess>()
+  const crashes: string[] = []
   let started = 0
   const hire = () => {
     const config: FlowProcessConfig = {
@@ -49,7 +50,10 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
     }
     const child = fork(script, [JSON.stringify(config)])
     fleet.add(child)
-    child.once('exit', () => fleet.delete(child))
+    child.once('exit', (code, signal) => {
+      fleet.delete(child)
+      if (signal !== 'SIGKILL') crashes.push(`${config.worker} ended by itself: ${code ?? signal}`)
+    })
     return child
   }
   try {
@@ -83,7 +87,7 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
       }
     }
     await Promise.all([produce(), kill()])
-    await allDone(store, ids.length)
+    await allDone(store, ids.length, crashes)
     for (const child of fleet) child.kill('SIGKILL')
 
     const runs = await runsOf(store, ids)
@@ -133,11 +137,14 @@ function job(random: Random, id: string, ids: string[]): NewJob {
   }
 }
 
-async function allDone(store: Store, count: number): Promise<void> {
+async function allDone(store: Store, count: number, crashes: readonly string[]): Promise<void> {
+  const patience = Date.now() + 40_000
   for (;;) {
     const { kinds } = await store.counts()
     const completed = kinds.reduce((sum, { states }) => sum + states.completed, 0)
     if (completed === count) return
+    if (crashes.length > 0) throw new Error(crashes.join('; '))
+    if (Date.now() > patience) throw new Error(`only ${completed} of ${count} jobs got done`)
     await sleep(50)
   }
 }
