@@ -52,7 +52,7 @@ async function work(): Promise<void> {
 }
 
 async function run({ id, token }: ClaimedJob): Promise<Settlement> {
-  await sleep(random.between(1, 30))
+  await sleep(random.between(5, 80))
   const outcome = random.chance(0.1)
     ? outcomeOf({ to: 'retrying', delay: random.integer(0, 50), failure: failure('it failed') })
     : outcomeOf({ to: 'completed', retain })

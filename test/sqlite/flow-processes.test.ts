@@ -38,7 +38,7 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
   const path = file()
   const store = new SqliteStore({ file: path, synchronous: 'normal' })
   await store.open()
-  const fleet = new Set<ChildProcess>()
+  const fleet = new Map<string, ChildProcess>()
   const crashes: string[] = []
   let started = 0
   const hire = () => {
@@ -49,9 +49,9 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
       leaseMs,
     }
     const child = fork(script, [JSON.stringify(config)])
-    fleet.add(child)
+    fleet.set(config.worker, child)
     child.once('exit', (code, signal) => {
-      fleet.delete(child)
+      fleet.delete(config.worker)
       if (signal !== 'SIGKILL') crashes.push(`${config.worker} ended by itself: ${code ?? signal}`)
     })
     return child
@@ -81,14 +81,14 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
     const kill = async () => {
       for (let i = 0; i < kills; i++) {
         await sleep(random.between(200, 700))
-        const victims = [...fleet]
-        victims[i % 2]?.kill('SIGKILL')
+        const victim = await someoneBusy(store)
+        fleet.get(victim)?.kill('SIGKILL')
         hire()
       }
     }
     await Promise.all([produce(), kill()])
     await allDone(store, ids.length, crashes)
-    for (const child of fleet) child.kill('SIGKILL')
+    for (const child of fleet.values()) child.kill('SIGKILL')
 
     const runs = await runsOf(store, ids)
     const crashed = (await store.counts()).kinds.reduce((sum, { totals }) => sum + totals.crashed, 0)
@@ -108,7 +108,7 @@ test('four processes keep rate and concurrency, two of them killed and replaced,
     for (const of of ['group', 'key'] as const)
       expect((await store.gates({ of, limit: 10 })).gates, told).toEqual([])
   } finally {
-    for (const child of fleet) child.kill('SIGKILL')
+    for (const child of fleet.values()) child.kill('SIGKILL')
     await store.close()
   }
 }, 60_000)
@@ -134,6 +134,15 @@ function job(random: Random, id: string, ids: string[]): NewJob {
       group: random.chance(0.7) ? `group-${random.integer(1, 8)}` : undefined,
       key: random.chance(0.7) ? `key-${random.integer(1, 12)}` : undefined,
     },
+  }
+}
+
+/** A worker that has jobs now. */
+async function someoneBusy(store: Store): Promise<string> {
+  for (;;) {
+    const { jobs: running } = await store.list({ filter: { state: 'running' }, limit: 1 })
+    if (running[0]?.worker !== undefined) return running[0].worker
+    await sleep(1)
   }
 }
 
