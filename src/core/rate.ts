@@ -44,22 +44,28 @@ export function rateOpensAt(starts: Starts, rate: Rate, now: number, need = 1): 
 }
 
 export function afterStarts(starts: Starts, rate: Rate, now: number, count: number): Starts {
-  const here = slotEnd(rate, now)
   const kept = starts.slots.filter(([end]) => end > now - rate.per)
   const last = kept.at(-1)
+  // Another process may have looked at its clock a moment later and written a moment sooner.
+  const here = Math.max(slotEnd(rate, now), last?.[0] ?? 0)
   const slots: Starts['slots'] =
     last?.[0] === here ? [...kept.slice(0, -1), [here, last[1] + count]] : [...kept, [here, count]]
   return { slots, wholeAt: Math.max(starts.wholeAt, now) + count * spacing(rate) }
 }
 
+/** Starts that are ahead of the clock by no more than this are left as they are: two processes, two looks at it. */
+const looks = 1_000
+
 /** A clock that was set back leaves starts in the future: they count as if they had happened now. */
 export function heedClock(starts: Starts, rate: Rate, now: number): Starts {
   const here = slotEnd(rate, now)
-  const wholeAt = Math.min(starts.wholeAt, now + rate.burst * spacing(rate))
-  const late = starts.slots.findIndex(([end]) => end > here)
+  const latest = now + rate.burst * spacing(rate)
+  const wholeAt = starts.wholeAt > latest + looks ? latest : starts.wholeAt
+  const late = starts.slots.findIndex(([end]) => end > here + looks)
   if (late === -1) return wholeAt === starts.wholeAt ? starts : { ...starts, wholeAt }
   const count = starts.slots.slice(late).reduce((sum, [, n]) => sum + n, 0)
-  return afterStarts({ slots: starts.slots.slice(0, late), wholeAt }, rate, now, count)
+  const past = { slots: starts.slots.slice(0, late), wholeAt }
+  return { slots: afterStarts(past, rate, now, count).slots, wholeAt }
 }
 
 function countInWindow(starts: Starts, rate: Rate, now: number): number {
