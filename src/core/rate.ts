@@ -44,22 +44,27 @@ export function rateOpensAt(starts: Starts, rate: Rate, now: number, need = 1): 
 }
 
 export function afterStarts(starts: Starts, rate: Rate, now: number, count: number): Starts {
-  const here = slotEnd(rate, now)
   const kept = starts.slots.filter(([end]) => end > now - rate.per)
   const last = kept.at(-1)
+  const here = Math.max(slotEnd(rate, now), last?.[0] ?? 0)
   const slots: Starts['slots'] =
     last?.[0] === here ? [...kept.slice(0, -1), [here, last[1] + count]] : [...kept, [here, count]]
   return { slots, wholeAt: Math.max(starts.wholeAt, now) + count * spacing(rate) }
 }
 
-/** A clock that was set back leaves starts in the future: they count as if they had happened now. */
+/**
+ * A clock that was set back leaves starts in the future: those more than a window ahead count as if they had
+ * happened now. The others stay, because a clock that was read a moment too early, before what another process
+ * wrote meanwhile, must open no window early.
+ */
 export function heedClock(starts: Starts, rate: Rate, now: number): Starts {
-  const here = slotEnd(rate, now)
-  const wholeAt = Math.min(starts.wholeAt, now + rate.burst * spacing(rate))
-  const late = starts.slots.findIndex(([end]) => end > here)
+  const soon = slotEnd(rate, now) + rate.per
+  const whole = now + rate.burst * spacing(rate)
+  const wholeAt = starts.wholeAt > whole + rate.per ? whole : starts.wholeAt
+  const late = starts.slots.findIndex(([end]) => end > soon)
   if (late === -1) return wholeAt === starts.wholeAt ? starts : { ...starts, wholeAt }
   const count = starts.slots.slice(late).reduce((sum, [, n]) => sum + n, 0)
-  return afterStarts({ slots: starts.slots.slice(0, late), wholeAt }, rate, now, count)
+  return { ...afterStarts({ slots: starts.slots.slice(0, late), wholeAt }, rate, now, count), wholeAt }
 }
 
 function countInWindow(starts: Starts, rate: Rate, now: number): number {
