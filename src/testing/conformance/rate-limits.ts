@@ -202,6 +202,20 @@ export function rateLimits(test: Test): void {
     assert.equal(await startAndComplete(store, 9), 3)
   })
 
+  test('a clock that is read a moment too early opens no window early', async ({ store, advance, jump }) => {
+    if (jump === undefined) return
+    await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
+    await insertMany(store, 20, { flow: gated })
+    jump(5)
+    assert.equal(await startAndComplete(store, 2), 2)
+    jump(-5)
+    assert.equal(await startAndComplete(store, 9), 1)
+    await advance(104)
+    assert.equal(await startAndComplete(store, 9), 0)
+    await advance(1)
+    assert.equal(await startAndComplete(store, 9), 3)
+  })
+
   test('a burst is whole again soon after the clock is set back', async ({ store, advance, jump }) => {
     if (jump === undefined) return
     await choose(store, jobGate(), { limit: { rate: rate(10, 100, 1) } })
