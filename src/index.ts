@@ -31,10 +31,8 @@ export {
   type CompiledBatch,
   defineBatchJob,
 } from './core/batch.js'
-export type { BreakerPhase, BreakerPolicy } from './core/breaker.js'
 export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'
-export type { Dedupe, DedupeMode } from './core/dedupe.js'
 export {
   type AnyJob,
   cancel,
@@ -48,7 +46,6 @@ export {
   limited,
   snooze,
 } from './core/definition.js'
-export type { DepthPolicy, Overflow } from './core/depth.js'
 export type { Duration } from './core/duration.js'
 export {
   type ErrorCode,
@@ -60,7 +57,9 @@ export {
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
-export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow.js'
+export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
+export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
+export type { DepthPolicy, Overflow } from './core/flow/depth.js'
 export type {
   BreakerOptions,
   CompiledDedupe,
@@ -71,7 +70,9 @@ export type {
   LimitOptions,
   QueueOptions,
   RateOptions,
-} from './core/flow-options.js'
+} from './core/flow/options.js'
+export type { Rate } from './core/flow/rate.js'
+export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow/settings.js'
 export {
   type CompiledSandbox,
   defineHandler,
@@ -94,7 +95,6 @@ export type {
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
 export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
-export type { Rate } from './core/rate.js'
 export type {
   AcquireRequest,
   AcquireResult,

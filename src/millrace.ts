@@ -14,7 +14,7 @@ import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
-import { compileQueue, type QueueOptions, type RateOptions } from './core/flow-options.js'
+import { compileQueue, type QueueOptions, type RateOptions } from './core/flow/options.js'
 import { type JobState, jobStates } from './core/job.js'
 import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
 import type { Store } from './core/store.js'

@@ -1,6 +1,6 @@
 import type { AnyJob } from '../core/definition.js'
-import type { FlowSettings } from '../core/flow.js'
-import { declaration } from '../core/flow-options.js'
+import { declaration } from '../core/flow/options.js'
+import type { FlowSettings } from '../core/flow/settings.js'
 import type { Store } from '../core/store.js'
 
 /**

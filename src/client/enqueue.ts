@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
-import type { Overflow } from '../core/depth.js'
 import { isMillraceError, MillraceError, QueueFullError } from '../core/errors.js'
+import type { Overflow } from '../core/flow/depth.js'
 import type { NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
 import { invalid, noUnknown } from '../core/options.js'

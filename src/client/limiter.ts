@@ -2,9 +2,9 @@ import { bounds } from '../core/bounds.js'
 import type { Clock } from '../core/clock.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { compileRate, type RateOptions } from '../core/flow-options.js'
+import { compileRate, type RateOptions } from '../core/flow/options.js'
+import type { Rate } from '../core/flow/rate.js'
 import { integer, name, noUnknown } from '../core/options.js'
-import type { Rate } from '../core/rate.js'
 import type { Runtime } from './runtime.js'
 
 export interface AcquireOptions {

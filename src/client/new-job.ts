@@ -1,11 +1,11 @@
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
-import type { Dedupe } from '../core/dedupe.js'
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
-import type { JobFlow } from '../core/flow.js'
-import { belonging, compileDedupe, type DedupeOptions } from '../core/flow-options.js'
+import type { Dedupe } from '../core/flow/dedupe.js'
+import { belonging, compileDedupe, type DedupeOptions } from '../core/flow/options.js'
+import type { JobFlow } from '../core/flow/settings.js'
 import type { NewJob } from '../core/job.js'
 import {
   compileBackoff,

@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { compileDepth, type DepthOptions, type LimitOptions } from '../core/flow-options.js'
+import { compileDepth, type DepthOptions, type LimitOptions } from '../core/flow/options.js'
 import type { JobState, jobStates } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
 import { integer, name } from '../core/options.js'

@@ -9,7 +9,7 @@ import {
   type DedupeOptions,
   type JobFlowOptions,
   jobFlowOptions,
-} from './flow-options.js'
+} from './flow/options.js'
 import {
   type CompiledSandbox,
   compileSandbox,

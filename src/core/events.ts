@@ -1,4 +1,4 @@
-import type { BreakerPhase } from './breaker.js'
+import type { BreakerPhase } from './flow/breaker.js'
 import type { Failure, LogLevel } from './job.js'
 import type { Priority } from './lanes.js'
 

@@ -3,8 +3,8 @@
  * from it, `JobRecord` what a reader sees. Input, result and progress stay encoded text in all three:
  * only the client and the worker know the codec.
  */
-import type { Dedupe } from './dedupe.js'
-import type { JobFlow } from './flow.js'
+import type { Dedupe } from './flow/dedupe.js'
+import type { JobFlow } from './flow/settings.js'
 
 export const jobStates = [
   'scheduled',

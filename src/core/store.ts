@@ -10,9 +10,9 @@
  * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
-import type { BreakerPhase } from './breaker.js'
-import type { Overflow } from './depth.js'
-import type { FlowChange, FlowSettings, GateRef } from './flow.js'
+import type { BreakerPhase } from './flow/breaker.js'
+import type { Overflow } from './flow/depth.js'
+import type { FlowChange, FlowSettings, GateRef } from './flow/settings.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'

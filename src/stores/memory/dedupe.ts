@@ -1,4 +1,4 @@
-import { type Dedupe, holderExpiresAt, judgeDuplicate, lookEvery } from '../../core/dedupe.js'
+import { type Dedupe, holderExpiresAt, judgeDuplicate, lookEvery } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import type { Entry } from './entry.js'

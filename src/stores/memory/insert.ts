@@ -1,4 +1,4 @@
-import { Doorkeeper, type Overflow } from '../../core/depth.js'
+import { Doorkeeper, type Overflow } from '../../core/flow/depth.js'
 import type { NewJob } from '../../core/job.js'
 import { laneCount } from '../../core/lanes.js'
 import type { InsertResult } from '../../core/store.js'

@@ -1,4 +1,4 @@
-import { gateRecord, isListed } from '../../core/gate.js'
+import { gateRecord, isListed } from '../../core/flow/gate.js'
 import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
 import type { Entry } from './entry.js'

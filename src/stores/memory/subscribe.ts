@@ -1,4 +1,4 @@
-import type { BreakerPhase } from '../../core/breaker.js'
+import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
 import { attempt } from '../../system/attempt.js'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
-import { FlowControl } from '../../core/flow-control.js'
+import { FlowControl } from '../../core/flow/control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
 import { Holders } from './dedupe.js'

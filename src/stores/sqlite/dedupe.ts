@@ -1,4 +1,10 @@
-import { type Dedupe, holderExpiresAt, judgeDuplicate, type KeyHolder, lookEvery } from '../../core/dedupe.js'
+import {
+  type Dedupe,
+  holderExpiresAt,
+  judgeDuplicate,
+  type KeyHolder,
+  lookEvery,
+} from '../../core/flow/dedupe.js'
 import { isFinal, type JobState, type NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { dedupe as sql } from './sql.generated.js'

@@ -1,4 +1,4 @@
-import { Doorkeeper } from '../../core/depth.js'
+import { Doorkeeper } from '../../core/flow/depth.js'
 import { laneCount } from '../../core/lanes.js'
 import type { Places } from './flow.js'
 import { flow as sql } from './sql.generated.js'

@@ -1,4 +1,4 @@
-import type { Overflow } from '../../core/depth.js'
+import type { Overflow } from '../../core/flow/depth.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { makeHolders, type StandingJob } from './dedupe.js'

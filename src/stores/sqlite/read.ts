@@ -1,8 +1,8 @@
 import { bounds } from '../../core/bounds.js'
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
-import { ownerOf } from '../../core/flow.js'
-import { gateRecord, isListed } from '../../core/gate.js'
+import { gateRecord, isListed } from '../../core/flow/gate.js'
+import { ownerOf } from '../../core/flow/settings.js'
 import {
   type Failure,
   type JobRecord,

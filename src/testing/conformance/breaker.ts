@@ -1,6 +1,6 @@
 /** A definition’s circuit breaker: opens on failures, starts nothing meanwhile, probes, closes. */
 import assert from 'node:assert/strict'
-import type { BreakerPhase } from '../../core/breaker.js'
+import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'

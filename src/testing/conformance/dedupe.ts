@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Dedupe } from '../../core/dedupe.js'
+import type { Dedupe } from '../../core/flow/dedupe.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult, Store } from '../../core/store.js'
 import {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { DepthPolicy } from '../../core/depth.js'
+import type { DepthPolicy } from '../../core/flow/depth.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult, Store } from '../../core/store.js'
 import { claim, complete, newJob, newJobs, settle, statesOf, sweep, type Test, totalOf } from './helpers.js'

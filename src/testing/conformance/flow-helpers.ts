@@ -1,8 +1,8 @@
 /** Short names for what tests of limits, groups, breakers and limiters do. */
 import assert from 'node:assert/strict'
-import { type FlowChange, type GateRef, type JobFlow, ownerOf } from '../../core/flow.js'
+import type { Rate } from '../../core/flow/rate.js'
+import { type FlowChange, type GateRef, type JobFlow, ownerOf } from '../../core/flow/settings.js'
 import type { ClaimedJob } from '../../core/job.js'
-import type { Rate } from '../../core/rate.js'
 import type { ExchangeResult, GateRecord, Store } from '../../core/store.js'
 import type { StoreHarness } from './harness.js'
 import { claim, claimRequest, complete, idsOf, lease, rescue, sweep } from './helpers.js'

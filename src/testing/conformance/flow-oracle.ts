@@ -4,8 +4,8 @@
  * with what makes stores do it.
  */
 import assert from 'node:assert/strict'
-import type { BreakerPhase } from '../../core/breaker.js'
-import type { FlowChange, FlowSettings, GateRef, Limit } from '../../core/flow.js'
+import type { BreakerPhase } from '../../core/flow/breaker.js'
+import type { FlowChange, FlowSettings, GateRef, Limit } from '../../core/flow/settings.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { Pick } from '../../core/lanes.js'
 import { longestWindow } from './flow-steps.js'

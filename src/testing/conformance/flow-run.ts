@@ -1,6 +1,6 @@
 /** One random run: each step done to a store, judged by the oracle, and told as an observation. */
 import assert from 'node:assert/strict'
-import { type GateRef, ownerOf } from '../../core/flow.js'
+import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import { type LanePolicy, planPicks, spreadTurns } from '../../core/lanes.js'
 import { limited, type Outcome, released, snoozed } from '../../core/lifecycle.js'

@@ -1,6 +1,6 @@
 /** The steps of a flow run, as data, so that a failing run can be shrunk, printed and replayed. */
 import type { Arbitrary } from 'fast-check'
-import type { FlowChange, GateRef } from '../../core/flow.js'
+import type { FlowChange, GateRef } from '../../core/flow/settings.js'
 import { laneCount } from '../../core/lanes.js'
 import type { FastCheck } from './model-steps.js'
 

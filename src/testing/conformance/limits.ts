@@ -1,6 +1,6 @@
 /** Limits as settings, whom they hold up and whom not, and what readers see of jobs that wait for them. */
 import assert from 'node:assert/strict'
-import type { JobFlow } from '../../core/flow.js'
+import type { JobFlow } from '../../core/flow/settings.js'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { limited } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'

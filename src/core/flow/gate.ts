@@ -3,11 +3,12 @@
  * limiter, may start now. Engines keep gates and ask them inside the step that claims, so the answer holds for
  * all workers of all processes.
  */
+
+import type { GateRecord } from '../store.js'
 import { afterEnds, type BreakerState, closedBreaker, type Ends, probing, roomInBreaker } from './breaker.js'
-import { changed, type FlowChange, type FlowSettings, type GateRef, type Limit } from './flow.js'
 import { noQuarantine, type Quarantine } from './quarantine.js'
 import { afterStarts, heedClock, noStarts, rateOpensAt, roomInRate, type Starts } from './rate.js'
-import type { GateRecord } from './store.js'
+import { changed, type FlowChange, type FlowSettings, type GateRef, type Limit } from './settings.js'
 import type { TurnOwner } from './turns.js'
 
 /** What it goes by: its own settings, and what its queue or definition says of each of its kind. */

@@ -7,11 +7,12 @@
  *
  * The rules are here, once; an engine gives them places to keep gates, lines and jobs.
  */
+
+import type { Outcome } from '../lifecycle.js'
 import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
-import type { FlowChange, GateRef, JobFlow } from './flow.js'
 import type { Gate } from './gate.js'
-import type { Outcome } from './lifecycle.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
+import type { FlowChange, GateRef, JobFlow } from './settings.js'
 import { nextTag, type TurnOwner } from './turns.js'
 
 /** What flow control needs to know of a job. */

@@ -2,7 +2,7 @@
  * Dedupe: jobs of one definition with the same key make way for each other. Which one stands is decided when a
  * job is inserted, by what became of the one that has the key.
  */
-import { isFinal, type JobState } from './job.js'
+import { isFinal, type JobState } from '../job.js'
 
 export const dedupeModes = ['until-done', 'throttle', 'debounce', 'replace', 'keep-last'] as const
 

@@ -1,13 +1,13 @@
-import { bounds } from './bounds.js'
+import { bounds } from '../bounds.js'
+import type { Duration } from '../duration.js'
+import { milliseconds } from '../duration.js'
+import { laneNames, type Priority } from '../lanes.js'
+import { integer, invalid, name, noUnknown, number, oneOf } from '../options.js'
 import type { BreakerPolicy } from './breaker.js'
 import { type Dedupe, type DedupeMode, dedupeModes } from './dedupe.js'
 import type { DepthPolicy } from './depth.js'
-import type { Duration } from './duration.js'
-import { milliseconds } from './duration.js'
-import type { FlowChange, FlowSettings, Limit } from './flow.js'
-import { laneNames, type Priority } from './lanes.js'
-import { integer, invalid, name, noUnknown, number, oneOf } from './options.js'
 import type { Rate } from './rate.js'
+import type { FlowChange, FlowSettings, Limit } from './settings.js'
 
 /** Never more than `max` starts in any window of `per`, over all workers and processes. */
 export interface RateOptions {

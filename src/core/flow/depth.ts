@@ -3,7 +3,7 @@
  * marks: full at `max`, and then full until `low` is reached, so that a queue at its limit does not open and
  * close with every job. With `shed` the lanes give way one after the other, the low one first.
  */
-import { laneCount } from './lanes.js'
+import { laneCount } from '../lanes.js'
 
 export interface DepthPolicy {
   /** Ready jobs of the queue. */
