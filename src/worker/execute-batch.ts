@@ -1,6 +1,8 @@
 import type { Runtime } from '../client/runtime.js'
 import { type BatchContext, type CompiledBatch, isError, outcomesOf } from '../core/batch.js'
-import { parseInput } from '../core/definition.js'
+import { type AnyJob, parseInput } from '../core/definition.js'
+import { belonging } from '../core/flow/options.js'
+import type { ClaimedJob } from '../core/job.js'
 import { cancelled, type Outcome } from '../core/lifecycle.js'
 import { concludeError, concludeValue, decode } from './execute.js'
 import type { Run } from './run.js'
@@ -85,5 +87,17 @@ class Together implements BatchContext {
       else signal.addEventListener('abort', stop, { once: true })
     }
     return controller
+  }
+}
+
+/** Made of the input as it was enqueued. A job that has none for all to see runs by itself. */
+export function batchKey({ name, batch }: AnyJob, job: ClaimedJob, runtime: Runtime): string | undefined {
+  if (batch?.by === undefined) return ''
+  try {
+    const key = batch.by(runtime.codec.decode(job.input))
+    return key === undefined || key === null ? '' : belonging(key, 'batch.by()')
+  } catch (error) {
+    runtime.events.emit('error', { error, during: `batch.by of job '${name}'` })
+    return undefined
   }
 }

@@ -2,7 +2,6 @@ import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { belonging } from '../core/flow/options.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
 import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
@@ -14,7 +13,7 @@ import { announce } from './announce.js'
 import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
 import { concludeError, execute } from './execute.js'
-import { executeBatch } from './execute-batch.js'
+import { batchKey, executeBatch } from './execute-batch.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
@@ -22,6 +21,7 @@ import { Run } from './run.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
+import { Waiting } from './waiting.js'
 
 /** Jobs of names that nobody here knows are put off this long, for a worker that does. */
 const unknownMs = 10_000
@@ -52,9 +52,7 @@ export class Worker {
   /** Slots in use, and how many of them by each lane. A running batch uses one; one that is open uses none. */
   #busy = 0
   readonly #activeByLane = new Array<number>(laneCount).fill(0)
-  /** Claimed and not started, oldest first; `#next` is the first that is left. */
-  #waiting: ClaimedJob[] = []
-  #next = 0
+  readonly #waiting = new Waiting()
   /** A job is running that must run alone. */
   #alone = false
   /** The last claim came back short: wait for a signal or the poll. */
@@ -90,7 +88,7 @@ export class Worker {
     })
     this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
       runs: () => this.#runs,
-      unstarted: () => [...this.#waiting.slice(this.#next), ...this.#batches.jobs()],
+      unstarted: () => [...this.#waiting.all(), ...this.#batches.jobs()],
       lost: (id, token) => this.#lost(id, token),
       cancel: (id, reason) => this.#cancel(id, reason),
     })
@@ -105,7 +103,7 @@ export class Worker {
     )
     this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
     this.#batches = new Batches(runtime.clock, jobs, {
-      keyOf: (definition, job) => this.#batchKey(definition, job),
+      keyOf: (definition, job) => batchKey(definition, job, runtime),
       due: () => this.#startMore(),
     })
     if (this.#options.sandbox !== undefined) {
@@ -127,7 +125,7 @@ export class Worker {
   }
 
   get #onlyCollects(): boolean {
-    return this.#believedEmpty && this.#runs.size === 0 && this.#waitingCount === 0 && this.#exchange.idle
+    return this.#believedEmpty && this.#runs.size === 0 && this.#waiting.size === 0 && this.#exchange.idle
   }
 
   /** When a limit that holds up jobs of its queues opens, as far as it knows; epoch milliseconds. */
@@ -225,10 +223,6 @@ export class Worker {
     }
   }
 
-  get #waitingCount(): number {
-    return this.#waiting.length - this.#next
-  }
-
   #poll(): void {
     this.#cancelPoll = this.#runtime.clock.after(this.#options.poll, () => {
       this.#lookForWork()
@@ -271,7 +265,7 @@ export class Worker {
     if (this.#believedEmpty && !settling) return undefined
     this.#newsBefore = this.#news
     const { size: collected, complete, lacking } = this.#batches
-    const unstarted = { waiting: this.#waitingCount, collected, complete, lacking }
+    const unstarted = { waiting: this.#waiting.size, collected, complete, lacking }
     return this.#fetcher.plan(this.#activeByLane, unstarted, this.#runtime.clock.monotonic())
   }
 
@@ -283,10 +277,7 @@ export class Worker {
       this.#batches.width(claimed),
     )
     this.#believedEmpty = !full && this.#news === this.#newsBefore
-    const single = this.#batches.collect(claimed, full)
-    const left = this.#waitingCount
-    this.#waiting = left === 0 ? (single as ClaimedJob[]) : [...this.#waiting.slice(this.#next), ...single]
-    this.#next = 0
+    this.#waiting.add(this.#batches.collect(claimed, full))
     this.#opensAt = opens === undefined ? undefined : this.#runtime.clock.now() + opens
     if (this.#phase !== 'running') this.#giveBackUnstarted()
     else if (opens !== undefined && !full) this.#lookIn(opens)
@@ -316,7 +307,7 @@ export class Worker {
   #startMore(): void {
     if (this.#phase !== 'running') return
     while (this.#busy < this.#options.concurrency && !this.#alone) {
-      const job = this.#waiting[this.#next]
+      const job = this.#waiting.first
       const batch = this.#batches.next(this.#hasSlot)
       if (batch !== undefined && (job === undefined || goesFirst(batch, job))) {
         this.#startBatch(batch)
@@ -325,15 +316,15 @@ export class Worker {
       if (job === undefined) break
       if (this.#needsTheWorker(job)) {
         if (this.#runs.size > 0 || !this.#exchange.idle) return
-        this.#next++
+        this.#waiting.takeFirst()
         return this.#startAlone(job)
       }
-      this.#next++
+      this.#waiting.takeFirst()
       // A batch has taken the slot that it was claimed for.
       if (this.#hasSlot(job.lane)) this.#start(job)
       else this.#exchange.settle(job, released())
     }
-    if (this.#next === this.#waiting.length || this.#busy < this.#options.concurrency) this.#exchange.wake()
+    if (this.#waiting.size === 0 || this.#busy < this.#options.concurrency) this.#exchange.wake()
   }
 
   readonly #hasSlot = (lane: number): boolean => this.#fetcher.hasSlot(this.#activeByLane, lane)
@@ -479,26 +470,7 @@ export class Worker {
   }
 
   #takeUnstarted(which: (job: ClaimedJob) => boolean): ClaimedJob[] {
-    const unstarted = this.#waiting.slice(this.#next)
-    const taken = unstarted.filter(which)
-    if (taken.length > 0) {
-      this.#waiting = unstarted.filter((job) => !which(job))
-      this.#next = 0
-    }
-    return [...taken, ...this.#batches.remove(which)]
-  }
-
-  /** The key is made of the input as it was enqueued. A job that has none for all to see runs by itself. */
-  #batchKey({ name, batch }: AnyJob, job: ClaimedJob): string | undefined {
-    if (batch?.by === undefined) return ''
-    const { codec, events } = this.#runtime
-    try {
-      const key = batch.by(codec.decode(job.input))
-      return key === undefined || key === null ? '' : belonging(key, 'batch.by()')
-    } catch (error) {
-      events.emit('error', { error, during: `batch.by of job '${name}'` })
-      return undefined
-    }
+    return [...this.#waiting.take(which), ...this.#batches.remove(which)]
   }
 
   reported(_run: Run): void {
