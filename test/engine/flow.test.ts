@@ -1,6 +1,6 @@
 import { defineJob, limited, MillraceError } from 'millrace'
 import { describe, expect, test } from 'vitest'
-import { testMill } from './mill.js'
+import { realMill, signal, testMill } from './mill.js'
 
 /** Starts by virtual time, relative to the first. */
 function journal(mill: { clock: { now(): number } }) {
@@ -330,3 +330,30 @@ describe('a limiter', () => {
 function fill<T>(value: T, count: number): T[] {
   return Array.from({ length: count }, () => value)
 }
+
+test('a permit that comes back in one queue starts a job of the same definition in another at once', async () => {
+  const order: string[] = []
+  const first = signal()
+  const started = signal()
+  const second = signal()
+  const work = defineJob({
+    name: 'work',
+    limit: { concurrency: 1 },
+    run: async (name: string) => {
+      order.push(name)
+      if (name === 'one') {
+        started.give()
+        await first.promise
+      } else second.give()
+    },
+  })
+  const mill = realMill({ jobs: [work] })
+  for (const queue of ['a', 'b'])
+    await mill.worker({ queues: [queue], poll: '1h', handleSignals: false, prefetch: 0 }).start()
+  await mill.enqueue(work, 'one', { queue: 'a' })
+  await started.promise
+  await mill.enqueue(work, 'two', { queue: 'b' })
+  first.give()
+  await second.promise
+  expect(order).toEqual(['one', 'two'])
+})

@@ -72,7 +72,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */
   concern(ref: GateRef): void
-  ready(queue: string): void
+  /** A permit came back: jobs of the same queue, and of the same definition in other queues, may start. */
+  ready(job: FlowSubject): void
   breakerChanged(job: string, gate: G): void
   quarantined(job: string, on: boolean): void
 }
@@ -221,7 +222,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     }
     if (!outcome.crashed) this.#ranQuietly(shared, count)
     if (own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
-      this.#places.ready(job.queue)
+      this.#places.ready(job)
   }
 
   /** Workers were lost with jobs of this definition. */

@@ -1,4 +1,4 @@
-import type { FlowControl, FlowPlaces, Line } from '../../core/flow/control.js'
+import type { FlowControl, FlowPlaces, FlowSubject, Line } from '../../core/flow/control.js'
 import { Gate } from '../../core/flow/gate.js'
 import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { type Entry, storyOf } from './entry.js'
@@ -221,8 +221,9 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     }
   }
 
-  ready(queue: string): void {
+  ready({ queue, name }: FlowSubject): void {
     this.#signals.ready(queue)
+    for (const kind of this.#kinds.all()) if (kind.name === name) this.#signals.ready(kind.queue.name)
   }
 
   breakerChanged(job: string, gate: Gate): void {

@@ -53,6 +53,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #lines = new Map<string, FlowLine[]>()
   readonly #changedLines = new Set<FlowLine>()
   readonly #known = new Map<number, Map<string, FlowSubject>>()
+  readonly #queuesOfJob = new Map<string, readonly string[]>()
+  readonly #readQueuesOfJob
   readonly #readLines
   readonly #addLine
   readonly #writeLine
@@ -79,6 +81,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#tables = tables
     this.#signals = signals
     this.gates = new GateTable(db)
+    this.#readQueuesOfJob = db.prepare<[string], string>(sql.queuesOfJob).pluck()
     this.#readLines = db.prepare<[number, number], FlowLine>(sql.lines)
     this.#addLine = db.prepare<[number, number, string], number>(sql.addLine).pluck()
     this.#writeLine = db.prepare(sql.keepLine)
@@ -279,8 +282,14 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#tables.forgetQueues()
   }
 
-  ready(queue: string): void {
+  ready({ queue, name }: FlowSubject): void {
     this.#signals.ready(queue)
+    let queues = this.#queuesOfJob.get(name)
+    if (queues === undefined) {
+      queues = this.#readQueuesOfJob.all(name)
+      this.#queuesOfJob.set(name, queues)
+    }
+    for (const other of queues) this.#signals.ready(other)
   }
 
   breakerChanged(job: string, gate: StoredGate): void {
@@ -305,6 +314,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.gates.forgetAll()
     this.#known.clear()
     this.#lines.clear()
+    this.#queuesOfJob.clear()
     this.#changedLines.clear()
     this.#isFresh = false
     this.#seenVersion = undefined

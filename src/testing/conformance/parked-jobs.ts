@@ -1,6 +1,6 @@
 /** Jobs that wait behind a closed limit, for readers, operators and those behind them. */
 import assert from 'node:assert/strict'
-import type { JobFlow } from '../../core/flow.js'
+import type { JobFlow } from '../../core/flow/settings.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Store } from '../../core/store.js'
 import {

@@ -84,3 +84,6 @@ SELECT seq FROM millrace_turn WHERE line = ? AND rank = ? ORDER BY seq LIMIT 1
 -- :pendingByLane
 SELECT k.lane, sum(t.n) AS n FROM millrace_kind k JOIN millrace_tally t ON t.kind = k.id AND t.what = 'pending'
 WHERE k.queue = ? GROUP BY k.lane
+
+-- :queuesOfJob
+SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.name = ?
