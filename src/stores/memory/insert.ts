@@ -1,8 +1,8 @@
-import { Doorkeeper, type Overflow } from '../../core/flow/depth.js'
+import type { Overflow } from '../../core/flow/depth.js'
 import type { NewJob } from '../../core/job.js'
-import { laneCount } from '../../core/lanes.js'
 import type { InsertResult } from '../../core/store.js'
 import { dedupe, holdKey } from './dedupe.js'
+import { Doors } from './doors.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
@@ -59,41 +59,4 @@ const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled'
 
 function refusal({ depth, limit, wait }: Overflow): InsertResult {
   return { status: 'full', state: undefined, overflow: { depth, limit, wait } }
-}
-
-/** The doorkeepers of the queues that have a limit on their depth, for one insert. */
-class Doors {
-  readonly #tables: Tables
-  #known: Map<string, Doorkeeper | undefined> | undefined
-
-  constructor(tables: Tables) {
-    this.#tables = tables
-  }
-
-  of(queue: string): Doorkeeper | undefined {
-    if (this.#tables.kinds.queues.get(queue)?.flow !== true) return undefined
-    this.#known ??= new Map()
-    if (!this.#known.has(queue)) this.#known.set(queue, this.#doorkeeper(queue))
-    return this.#known.get(queue)
-  }
-
-  /** Keeps which marks were reached. */
-  close(): void {
-    for (const [queue, door] of this.#known ?? []) {
-      const gate = this.#tables.places.findGate({ of: 'queue', name: queue })
-      if (door !== undefined && gate !== undefined) gate.full = door.full
-    }
-  }
-
-  #doorkeeper(queue: string): Doorkeeper | undefined {
-    const { places, kinds } = this.#tables
-    const gate = places.findGate({ of: 'queue', name: queue })
-    const policy = gate?.settings.depth
-    if (gate === undefined || policy === undefined) return undefined
-    const lanes = new Array<number>(laneCount).fill(0)
-    for (const kind of kinds.all()) {
-      if (kind.queue.name === queue) lanes[kind.lane] = (lanes[kind.lane] ?? 0) + kind.states.pending
-    }
-    return new Doorkeeper(policy, gate.full, lanes)
-  }
 }
