@@ -27,41 +27,53 @@ export interface BreakerState {
   readonly until: number
   /** Runs by slot of the window, oldest first. */
   readonly slots: readonly (readonly [slot: number, good: number, failed: number])[]
-  /** While half-open: probes that ended well. */
+  /** While half-open: probes that ended well, and those that run. What started before is not among them. */
   readonly good: number
+  readonly probing: number
 }
 
-export const closedBreaker: BreakerState = { phase: 'closed', at: 0, until: 0, slots: [], good: 0 }
+export const closedBreaker: BreakerState = {
+  phase: 'closed',
+  at: 0,
+  until: 0,
+  slots: [],
+  good: 0,
+  probing: 0,
+}
 
-/** What ended, of runs that started at the same time. */
+/** What ended, of runs that started at the same time; those that were given back are neither good nor failed. */
 export interface Ends {
   readonly startedAt: number
+  readonly count: number
   readonly good: number
   readonly failed: number
 }
 
 const slotsPerWindow = 10
 
-/** How many jobs may run beside those that do. */
-export function roomInBreaker(state: BreakerState, probes: number, now: number, running: number): number {
+/** How many jobs may start now. */
+export function roomInBreaker(state: BreakerState, probes: number, now: number): number {
   if (state.phase === 'closed') return Number.POSITIVE_INFINITY
   if (state.phase === 'open' && now < state.until) return 0
-  return Math.max(0, probes - running)
+  return Math.max(0, probes - state.probing)
 }
 
-/** The first probe is about to start. */
-export function probing(state: BreakerState, now: number): BreakerState {
-  if (state.phase !== 'open' || now < state.until) return state
-  return { ...closedBreaker, phase: 'half-open', at: now }
+/** Jobs start: the first of them after the cooldown are probes. */
+export function afterProbes(state: BreakerState, now: number, count: number): BreakerState {
+  if (state.phase === 'half-open') return { ...state, probing: state.probing + count }
+  if (state.phase === 'closed' || now < state.until) return state
+  return { ...closedBreaker, phase: 'half-open', at: now, probing: count }
 }
 
 export function afterEnds(state: BreakerState, policy: BreakerPolicy, now: number, ends: Ends): BreakerState {
-  if (state.phase === 'closed') return judge(counted(state, policy, now, ends), policy, now)
+  if (state.phase === 'closed') {
+    return ends.good + ends.failed === 0 ? state : judge(counted(state, policy, now, ends), policy, now)
+  }
   // What started before is no news.
   if (state.phase === 'open' || ends.startedAt < state.at) return state
   if (ends.failed > 0) return opened(now, now + policy.cooldown)
   const good = state.good + ends.good
-  return good >= policy.probes ? { ...closedBreaker, at: now } : { ...state, good }
+  return good >= policy.probes ? closedByHand(now) : { ...state, good, probing: state.probing - ends.count }
 }
 
 /** Opened by hand: until it is closed by hand. */

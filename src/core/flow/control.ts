@@ -423,8 +423,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
     const ofJob = this.jobGate(name)
     const limiter = ofJob?.settings.limiter
-    const ofLimiter =
-      limiter === undefined ? undefined : this.#places.findGate({ of: 'limiter', name: limiter })
+    const ofLimiter = limiter === undefined ? undefined : this.#places.gate({ of: 'limiter', name: limiter })
     return [ofQueue?.active ? ofQueue : undefined, ofJob, ofLimiter].filter((gate) => gate !== undefined)
   }
 
@@ -450,6 +449,7 @@ function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
   const failed = outcome.failure !== undefined && !outcome.excused
   return {
     startedAt,
+    count,
     good: outcome.to === 'completed' ? count : 0,
     failed: failed ? count : 0,
   }

@@ -5,10 +5,24 @@
  */
 
 import type { GateRecord } from '../store.js'
-import { afterEnds, type BreakerState, closedBreaker, type Ends, probing, roomInBreaker } from './breaker.js'
+import {
+  afterEnds,
+  afterProbes,
+  type BreakerState,
+  closedBreaker,
+  type Ends,
+  roomInBreaker,
+} from './breaker.js'
 import { noQuarantine, type Quarantine } from './quarantine.js'
 import { afterStarts, heedClock, noStarts, rateOpensAt, roomInRate, type Starts } from './rate.js'
-import { changed, type FlowChange, type FlowSettings, type GateRef, type Limit } from './settings.js'
+import {
+  changed,
+  effective,
+  type FlowChange,
+  type FlowSettings,
+  type GateRef,
+  type Limit,
+} from './settings.js'
 import type { TurnOwner } from './turns.js'
 
 /** What it goes by: its own settings, and what its queue or definition says of each of its kind. */
@@ -87,7 +101,7 @@ export class Gate implements GateState {
     this.parent = parent
     this.#declared = declared
     this.#chosen = chosen
-    this.#settings = { ...declared, ...chosen }
+    this.#settings = effective(declared, chosen)
   }
 
   /** From the code. */
@@ -107,7 +121,7 @@ export class Gate implements GateState {
   change(change: FlowChange, declared: boolean): void {
     if (declared) this.#declared = changed(this.#declared, change)
     else this.#chosen = changed(this.#chosen, change)
-    this.#settings = { ...this.#declared, ...this.#chosen }
+    this.#settings = effective(this.#declared, this.#chosen)
     this.#rules = undefined
   }
 
@@ -127,7 +141,7 @@ export class Gate implements GateState {
   /** How many more may start now. */
   room(now: number): number {
     const { limit, breaker, paused } = this.#rule
-    if (paused || this.heldUntil > now) return 0
+    if (paused || this.heldUntil > now || this.#lacksRate) return 0
     let free = Number.POSITIVE_INFINITY
     if (limit.concurrency !== undefined) free = Math.max(0, limit.concurrency - this.running)
     if (limit.rate !== undefined) {
@@ -135,18 +149,19 @@ export class Gate implements GateState {
       free = Math.min(free, roomInRate(this.starts, limit.rate, now))
     }
     if (this.breaker.phase !== 'closed')
-      free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now, this.running))
+      free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now))
     return free
   }
 
   /** When it opens by itself; undefined when only the end of a run or an operator opens it. */
   opensAt(now: number, need = 1): number | undefined {
     const { limit, breaker, paused } = this.#rule
-    if (paused || (limit.concurrency !== undefined && this.running >= limit.concurrency)) return undefined
+    if (paused || this.#lacksRate || (limit.concurrency !== undefined && this.running >= limit.concurrency))
+      return undefined
     let at = Math.max(now, this.heldUntil)
     if (limit.rate !== undefined) at = Math.max(at, rateOpensAt(this.starts, limit.rate, now, need))
     if (this.breaker.phase !== 'closed') {
-      if (this.running >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
+      if (this.breaker.probing >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
         return undefined
       at = Math.max(at, this.breaker.until)
     }
@@ -156,7 +171,7 @@ export class Gate implements GateState {
   start(now: number, count: number): void {
     this.running += count
     this.spend(now, count)
-    if (this.#rule.breaker !== undefined) this.breaker = probing(this.breaker, now)
+    if (this.breaker.phase !== 'closed') this.breaker = afterProbes(this.breaker, now, count)
   }
 
   /** Permits of a limiter are used up by time alone. */
@@ -169,8 +184,7 @@ export class Gate implements GateState {
   end(now: number, count: number, ends: Ends): void {
     const { breaker } = this.#rule
     this.running -= count
-    if (breaker !== undefined && ends.good + ends.failed > 0)
-      this.breaker = afterEnds(this.breaker, breaker, now, ends)
+    if (breaker !== undefined) this.breaker = afterEnds(this.breaker, breaker, now, ends)
   }
 
   /** The end of a run may open it. */
@@ -184,6 +198,11 @@ export class Gate implements GateState {
     const { rate } = this.#rule.limit
     const last = this.starts.slots.at(-1)
     return Math.max(this.heldUntil, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
+  }
+
+  /** A limiter that nobody has given a rate gives no permits: a misspelt name must not lift a limit. */
+  get #lacksRate(): boolean {
+    return this.ref.of === 'limiter' && this.#rule.limit.rate === undefined
   }
 
   get #rule(): Rules {

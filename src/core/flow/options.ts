@@ -245,11 +245,13 @@ function compileBreaker(raw: BreakerOptions): BreakerPolicy {
   }
 }
 
+const noLimit = { rate: null, concurrency: null }
+
 /** All that a definition or queue declares, so that what an earlier version of it declared goes. */
 export function declaration(settings: FlowSettings): FlowChange {
   return {
-    limit: settings.limit ?? null,
-    each: settings.each ?? null,
+    limit: settings.limit === undefined ? null : { ...noLimit, ...settings.limit },
+    each: settings.each === undefined ? null : { ...noLimit, ...settings.each },
     limiter: settings.limiter ?? null,
     breaker: settings.breaker ?? null,
     depth: settings.depth ?? null,
@@ -258,7 +260,7 @@ export function declaration(settings: FlowSettings): FlowChange {
 
 /** The name of a group or key: any text of 1 to 128 characters, but for control characters. */
 export function belonging(value: string | number, field: string): string {
-  const text = typeof value === 'number' ? String(value) : value
+  const text = typeof value === 'number' && Number.isFinite(value) ? String(value) : value
   if (
     typeof text !== 'string' ||
     text.length === 0 ||
@@ -270,4 +272,4 @@ export function belonging(value: string | number, field: string): string {
   return text
 }
 
-const printable = /^\P{C}+$/u
+const printable = /^[^\p{Cc}\p{Cs}]+$/u

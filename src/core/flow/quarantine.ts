@@ -18,9 +18,13 @@ export const noQuarantine: Quarantine = { crashes: [], since: undefined, quiet: 
 const crashLimit = 3
 const crashWindow = 3600_000
 const quietRuns = 10
+/** Workers that are lost together, with their machine or by a restart, say nothing about what they ran. */
+const together = 5_000
 
 /** A worker was lost while it ran jobs of the definition. */
 export function afterCrash(state: Quarantine, now: number): Quarantine {
+  const last = state.crashes.at(-1)
+  if (last !== undefined && now - last < together) return state
   const crashes = [...state.crashes.filter((at) => at > now - crashWindow), now].slice(-crashLimit)
   return { crashes, since: crashes.length >= crashLimit ? now : state.since, quiet: 0 }
 }

@@ -47,14 +47,47 @@ export interface FlowSettings {
   readonly depth?: DepthPolicy | undefined
 }
 
-/** What changes; null takes a field back to what the other level says. */
-export type FlowChange = { readonly [K in keyof FlowSettings]?: FlowSettings[K] | null }
+/** What changes; null takes a field back to what the other level says. Rate and concurrency change apart. */
+export type FlowChange = {
+  readonly [K in keyof FlowSettings]?: K extends 'limit' | 'each'
+    ? Nullable<FlowSettings[K]>
+    : FlowSettings[K] | null
+}
+
+type Nullable<T> = { readonly [K in keyof NonNullable<T>]?: NonNullable<T>[K] | null } | null | undefined
 
 export function changed(settings: FlowSettings, change: FlowChange): FlowSettings {
-  const kept = Object.entries({ ...settings, ...change }).filter(
-    ([, value]) => value !== null && value !== undefined,
+  const { limit, each } = change
+  return given({
+    ...settings,
+    ...change,
+    limit: limit && given({ ...settings.limit, ...limit }),
+    each: each && given({ ...settings.each, ...each }),
+    ...(limit === undefined && { limit: settings.limit }),
+    ...(each === undefined && { each: settings.each }),
+  })
+}
+
+/** What holds: the chosen over the declared, field by field. */
+export function effective(declared: FlowSettings, chosen: FlowSettings): FlowSettings {
+  return given({
+    ...declared,
+    ...chosen,
+    limit: given({ ...declared.limit, ...chosen.limit }),
+    each: given({ ...declared.each, ...chosen.each }),
+  })
+}
+
+/** Only what is given; nothing given in a limit is no limit. */
+function given(fields: object): FlowSettings {
+  const kept = Object.entries(fields).filter(
+    ([, value]) => value !== null && value !== undefined && !isEmpty(value),
   )
   return Object.fromEntries(kept) as FlowSettings
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0
 }
 
 /** What a job brings with it; undefined for one that nothing but its queue can hold up. */

@@ -19,7 +19,8 @@ export function nextTag(owner: TurnOwner, served: number, weight: number, comesB
   const before = comesBack ? owner.backTag : owner.tag
   const tag = Math.max(served, before) + 1 / weight
   if (comesBack) owner.backTag = tag
-  else owner.tag = tag
+  // What comes later stands behind it, a retry or not.
+  owner.tag = Math.max(owner.tag, tag)
   return tag
 }
 

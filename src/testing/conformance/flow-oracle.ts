@@ -21,6 +21,7 @@ interface Run {
   readonly worker: string
   readonly token: string
   readonly attempt: number
+  readonly startedAt: number
 }
 
 /** `queue::main`, `group:main:a`: of, owner and name. */
@@ -57,14 +58,13 @@ export class FlowOracle {
     const name = nameOf(ref)
     const levels = this.#levels.get(name) ?? { declared: {}, chosen: {} }
     const level = declared ? 'declared' : 'chosen'
-    const changed = Object.entries({ ...levels[level], ...change }).filter(([, value]) => value !== null)
-    this.#levels.set(name, { ...levels, [level]: Object.fromEntries(changed) })
+    this.#levels.set(name, { ...levels, [level]: merged(levels[level], change) })
     for (const window of this.#windows.keys()) this.#refresh(window)
   }
 
   settings(name: GateName): FlowSettings {
     const levels = this.#levels.get(name)
-    return { ...levels?.declared, ...levels?.chosen }
+    return merged(levels?.declared ?? {}, levels?.chosen ?? {})
   }
 
   limitOf(name: GateName): Limit {
@@ -121,12 +121,12 @@ export class FlowOracle {
   }
 
   /** A job starts: it must have been allowed to, by each of its gates (I7, I8). */
-  start(entry: OracleJob, run: Run): void {
+  start(entry: OracleJob, run: Omit<Run, 'startedAt'>): void {
     const { id, queue } = entry.job
     assert.equal(entry.state, 'pending', `${id} was pending`)
     assert.ok(!this.pausedQueues.has(queue), `${id} is of a queue that hands out jobs`)
     entry.state = 'running'
-    entry.run = run
+    entry.run = { ...run, startedAt: this.now }
     for (const name of this.gatesOf(entry)) {
       this.#spend(name, 1)
       this.#judge(name, id)
@@ -197,6 +197,7 @@ export class FlowOracle {
     assert.ok(this.settings(name).paused !== true, `${told}: is not paused`)
     if (concurrency !== undefined && !name.startsWith('limiter'))
       assert.ok(this.running(name) <= concurrency, `${told}: ${this.running(name)} run, ${concurrency} may`)
+    assert.ok(rate !== undefined || !name.startsWith('limiter'), `${told}: has a rate`)
     if (rate !== undefined) {
       const recent = this.#windows.get(name)?.starts.filter((at) => at > this.now - rate.per) ?? []
       assert.ok(
@@ -213,7 +214,11 @@ export class FlowOracle {
     const known = this.#phases.get(name)
     const { breaker } = this.settings(name)
     if (known === undefined || known.phase === 'closed' || breaker === undefined) return
-    assert.ok(this.running(name) <= breaker.probes, `${told}: no more probes than ${breaker.probes}`)
+    const since = known.phase === 'open' ? this.now : known.since
+    const probes = this.inState('running').filter(
+      (entry) => this.gatesOf(entry).includes(name) && (entry.run?.startedAt ?? 0) >= since,
+    )
+    assert.ok(probes.length <= breaker.probes, `${told}: no more probes than ${breaker.probes}`)
     if (known.phase === 'open')
       assert.ok(
         known.since + breaker.cooldown <= this.now,
@@ -233,13 +238,25 @@ export class FlowOracle {
     if ((this.#heldUntil.get(name) ?? 0) > this.now) return false
     if (concurrency !== undefined && !name.startsWith('limiter') && this.running(name) >= concurrency)
       return false
-    if (rate === undefined) return true
+    if (rate === undefined) return !name.startsWith('limiter')
     // How a burst is spread is not the oracle's business: it is whole when nothing has started for long.
     const spread = rate.burst < rate.max
     const per = spread ? longestWindow : rate.per
     const recent = (this.#starts.get(name) ?? []).filter((at) => at > this.now - per - this.#slack)
     return recent.length < (spread ? 1 : rate.max)
   }
+}
+
+/** Field by field, those of a limit too; null clears. */
+function merged(under: FlowSettings, over: FlowChange): FlowSettings {
+  const all: Record<string, unknown> = { ...under }
+  for (const [field, value] of Object.entries(over)) {
+    if (value === null) delete all[field]
+    else if (field === 'limit' || field === 'each')
+      all[field] = { ...(all[field] as object), ...(value as object) }
+    else all[field] = value
+  }
+  return all
 }
 
 function countOf(claimed: readonly Claimed[], { queue, lane }: Claimed): number {

@@ -349,6 +349,8 @@ export class FlowRun {
           await this.#do({ step: 'configure', gate, change: { paused: null }, declared })
         if (settings.limit?.concurrency === 0)
           await this.#do({ step: 'configure', gate, change: { limit: null }, declared })
+        if (settings.limiter !== undefined)
+          await this.#do({ step: 'configure', gate, change: { limiter: null }, declared })
         if (settings.each?.concurrency === 0)
           await this.#do({ step: 'configure', gate, change: { each: null }, declared })
       }

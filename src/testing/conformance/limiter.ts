@@ -45,8 +45,15 @@ export function limiterTests(test: Test): void {
     assert.equal(results.filter(({ granted }) => granted).length, 7)
   })
 
-  test('one that nobody has limited grants all', async ({ store }) => {
-    assert.deepEqual(await acquire(store, 1_000), { granted: true, retryIn: 0 })
+  test('one that nobody has given a rate grants nothing, and holds up the jobs that name it', async ({
+    store,
+  }) => {
+    assert.equal((await acquire(store)).granted, false)
+    await declare(store, jobGate(), { limiter: 'api' })
+    await insertMany(store, 3, { flow: gated })
+    assert.equal((await claim(store, 9)).length, 0)
+    await declare(store, limiterGate(), { limit: { rate: rate(2, 100) } })
+    assert.equal((await claim(store, 9)).length, 2)
   })
 
   test('permits that are spread by a burst', async ({ store, advance }) => {
@@ -115,7 +122,8 @@ export function limiterTests(test: Test): void {
     await insertMany(store, 3, { flow: gated })
     const free = await insertMany(store, 3, { name: 'free' })
     assert.equal((await claim(store, 9)).length, 1 + free.length)
-    await choose(store, jobGate(), { limiter: 'unlimited' })
+    await declare(store, { of: 'limiter', name: 'wide' }, { limit: { rate: rate(99, 1_000) } })
+    await choose(store, jobGate(), { limiter: 'wide' })
     assert.equal((await claim(store, 9)).length, 2, 'at once')
   })
 
