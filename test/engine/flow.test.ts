@@ -72,6 +72,28 @@ describe('limits of a definition', () => {
     expect(done).toBe(30)
   })
 
+  test('a rate chosen at run time leaves the declared concurrency alone', async () => {
+    let now = 0
+    let most = 0
+    const work = defineJob({
+      name: 'work',
+      limit: { concurrency: 1, rate: { max: 1, per: '1h' } },
+      run: async () => {
+        most = Math.max(most, ++now)
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        now--
+      },
+    })
+    const mill = testMill({ jobs: [work], worker: { concurrency: 10 } })
+    await mill.enqueueMany(work, fill(null, 12))
+    await mill.definition(work).limit({ rate: { max: 10, per: '1h' } })
+    await mill.drain()
+    expect((await mill.stats()).totals.completed).toBe(10)
+    expect(most).toBe(1)
+    await mill.definition(work).limit(null)
+    expect((await mill.definition(work).status()).room).toBe(0)
+  })
+
   test('concurrency bounds what runs at the same time', async () => {
     let now = 0
     let most = 0
@@ -213,6 +235,32 @@ describe('groups', () => {
     await queue.group('held').resume()
     await mill.drain()
     expect(order.slice(40)).toEqual(fill('held', 5))
+  })
+
+  test('a new job of a group that was resumed does not overtake those that waited', async () => {
+    const order: number[] = []
+    const work = defineJob({
+      name: 'work',
+      queue: 'mail',
+      group: () => 'only',
+      run: (n: number) => void order.push(n),
+    })
+    const mill = testMill({ jobs: [work], worker: { concurrency: 1, prefetch: 0 } })
+    await mill.queue('mail').group('only').pause()
+    await mill.enqueueMany(
+      work,
+      Array.from({ length: 20 }, (_, n) => n),
+    )
+    await mill.drain()
+    await mill.queue('mail').group('only').resume()
+    const first = mill.worker({ concurrency: 1, prefetch: 0, handleSignals: false })
+    await first.start()
+    await mill.clock.advance(0)
+    await mill.enqueue(work, 99)
+    await mill.drain()
+    await first.stop()
+    expect(order).toEqual([...order].sort((a, b) => a - b))
+    expect(order).toHaveLength(21)
   })
 
   test('each group has its limit, and one may have its own', async () => {

@@ -68,6 +68,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   remove(job: J): { readonly line: number; readonly behind: G | undefined }
   /** Groups of a queue or keys of a definition that have parked jobs. */
   parkedUnder(ref: GateRef): Iterable<G>
+  /** Those of queues and definitions that count what runs. */
+  countingGates(): G[]
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */
@@ -191,9 +193,24 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     else this.#park(job, closed, line, now)
   }
 
-  /** Forgets gates that only time kept. */
-  forgetIdle(now: number, limit: number): void {
-    for (const gate of this.#places.idleGates(now, limit)) this.#review(gate, now)
+  /** Forgets gates that only time kept; returns how many it looked at. */
+  forgetIdle(now: number, limit: number): number {
+    const idle = this.#places.idleGates(now, limit)
+    for (const gate of idle) this.#review(gate, now)
+    return idle.length
+  }
+
+  /** Gates of queues and definitions that count other jobs as running than there are; none, if all goes well. */
+  miscounted(): G[] {
+    return this.#places.countingGates().filter((gate) => gate.running !== this.#places.running(gate.ref))
+  }
+
+  /** Puts right what a process of an older version, which knows no gates, has left behind. */
+  recount(): void {
+    for (const gate of this.miscounted()) {
+      gate.running = this.#places.running(gate.ref)
+      this.#places.keepGate(gate)
+    }
   }
 
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */

@@ -35,7 +35,7 @@ export type DedupeVerdict =
   /** It gets the key, and starts no earlier than `delay` from now. */
   | { readonly do: 'insert'; readonly delay: number }
   | { readonly do: 'keep' }
-  /** The holder takes over what the new one brings; `dueAt` moves when given. */
+  /** The holder becomes what the new one is, but for its id; due then instead of when the new one says, if given. */
   | { readonly do: 'replace'; readonly dueAt: number | undefined }
 
 /** `state` is that of the holder's job; undefined when it exists no more. */
@@ -60,6 +60,14 @@ export function judgeDuplicate(
       return isWaiting(state) ? { do: 'replace', dueAt: undefined } : insert
   }
 }
+
+/** Under these the newest input must have the last word: an older job does not come back once a newer has the key. */
+export function newestWins(mode: DedupeMode): boolean {
+  return mode === 'debounce' || mode === 'replace' || mode === 'keep-last'
+}
+
+/** Why a run that would come back is cancelled instead. */
+export const superseded = 'a newer job with the same dedupe key stands'
 
 function isWaiting(state: JobState | undefined): boolean {
   return state === 'pending' || state === 'scheduled' || state === 'retrying' || state === 'blocked'

@@ -1,7 +1,13 @@
-import { type Dedupe, holderExpiresAt, judgeDuplicate, lookEvery } from '../../core/flow/dedupe.js'
+import {
+  type Dedupe,
+  holderExpiresAt,
+  judgeDuplicate,
+  lookEvery,
+  newestWins,
+} from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import type { Entry } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
 
@@ -38,14 +44,15 @@ export class Holders {
     this.#byTime.delete(holder)
   }
 
-  /** Lets go of those whose job has ended, a bounded number. */
-  forget(now: number, limit: number, isLive: (id: string) => boolean): void {
+  /** Lets go of those whose job has ended, a bounded number; returns how many it looked at. */
+  forget(now: number, limit: number, isLive: (id: string) => boolean): number {
     for (let looked = 0; looked < limit; looked++) {
       const holder = this.#byTime.first
-      if (holder === undefined || holder.rank > now) return
+      if (holder === undefined || holder.rank > now) return looked
       if (isLive(holder.id)) this.set(holder.name, holder.id, holder.since, now + lookEvery)
       else this.delete(holder.name)
     }
+    return limit
   }
 }
 
@@ -74,14 +81,40 @@ export function isLive({ jobs }: Tables, id: string): boolean {
   return entry !== undefined && !isFinal(entry.state)
 }
 
-/** The waiting job goes on with what the new one brings; its place, queue and lane stay. */
+/** The waiting job becomes the new one, but for its id; where nothing else changes it keeps its place. */
 function replace(tables: Tables, entry: Entry, job: NewJob, dueAt: number | undefined, now: number): void {
-  const { input, overrides, tags, metadata } = job
-  entry.job = { ...entry.job, input, overrides, tags, metadata }
-  if (dueAt === undefined) return
-  tables.leave(entry)
-  tables.enter(entry, 'scheduled', dueAt)
-  tables.signals.due(Math.max(0, dueAt - now))
+  const due = dueAt ?? job.runAt ?? now + job.delay
+  const stays = entry.state === 'pending' && due <= now && isAlike(entry.job, job)
+  if (!stays) tables.leave(entry)
+  entry.job = { ...job, id: entry.job.id }
+  const story = storyOf(entry)
+  story.attempt = 0
+  story.crashes = 0
+  story.retryDelay = 0
+  if (stays) return
+  entry.kind = tables.kinds.of(entry.job)
+  // It stands in line as one that has never run.
+  entry.state = 'scheduled'
+  if (due > now) {
+    tables.enter(entry, 'scheduled', due)
+    tables.signals.due(due - now)
+  } else {
+    story.readyAt = now
+    tables.enter(entry, 'pending', 0)
+  }
+}
+
+function isAlike(a: NewJob, b: NewJob): boolean {
+  return (
+    a.queue === b.queue && a.lane === b.lane && a.flow?.group === b.flow?.group && a.flow?.key === b.flow?.key
+  )
+}
+
+/** Whether a newer job has the key of one that would come back. */
+export function isSuperseded({ holders }: Tables, { job }: Entry): boolean {
+  if (job.dedupe === undefined || !newestWins(job.dedupe.mode)) return false
+  const holder = holders.get(keyOf(job, job.dedupe))
+  return holder !== undefined && holder.id !== job.id
 }
 
 function keyOf({ name }: NewJob, { key }: Dedupe): string {

@@ -205,6 +205,10 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
       : { line: entry.rank, behind: place }
   }
 
+  countingGates(): ParkingGate[] {
+    return [...this.gates('queue', undefined), ...this.gates('job', undefined)].filter(({ active }) => active)
+  }
+
   running(ref: GateRef): number {
     let running = 0
     for (const kind of this.#kinds.all()) {

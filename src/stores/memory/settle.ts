@@ -1,8 +1,10 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
+import { superseded } from '../../core/flow/dedupe.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
+import { isSuperseded } from './dedupe.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
 import { insertFromHandler } from './insert.js'
@@ -37,7 +39,8 @@ function settleOne(
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
-  const outcome = heedCancel(settlement.outcome, entry.story?.cancelReason)
+  const asked = entry.story?.cancelReason ?? (isSuperseded(tables, entry) ? superseded : undefined)
+  const outcome = heedCancel(settlement.outcome, asked)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) {
     tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)

@@ -12,15 +12,17 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const orphans = findOrphans(tables, now, limit)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
-  tables.holders.forget(now, limit, (id) => isLive(tables, id))
-  tables.flow.forgetIdle(now, limit)
+  const forgotten = Math.max(
+    tables.holders.forget(now, limit, (id) => isLive(tables, id)),
+    tables.flow.forgetIdle(now, limit),
+  )
   const next = soonest(tables)
   return {
     promoted,
     pruned,
     orphans,
     nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
-    more: promoted >= limit || pruned >= limit || orphans.length >= limit,
+    more: Math.max(promoted, pruned, orphans.length, forgotten) >= limit,
   }
 }
 

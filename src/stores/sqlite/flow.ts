@@ -30,13 +30,14 @@ export interface FlowSignals {
   quarantine(job: string, on: boolean): void
 }
 
-interface SubjectRow {
+export interface SubjectRow {
   readonly seq: number
   readonly kind: number
   readonly grp: string | null
   readonly key: string | null
   readonly gated: number | null
   readonly turn: number | null
+  readonly readyAt: number | null
 }
 
 type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
@@ -67,6 +68,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #remove
   readonly #subject
   readonly #subjects
+  readonly #countingNames
   readonly #concernQueue
   readonly #concernJob
   readonly #runningOfQueue
@@ -94,6 +96,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#remove = db.prepare(sql.remove)
     this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
     this.#subjects = prepareAt<SubjectRow>(db, sql.subjects)
+    this.#countingNames = db.prepare<[string], string>(sql.countingNames).pluck()
     this.#concernQueue = db.prepare(sql.concernQueue)
     this.#concernJob = db.prepare(sql.concernJob)
     this.#runningOfQueue = db.prepare<[string], { kind: number; n: number }>(sql.runningOfQueue)
@@ -261,6 +264,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
       members.set(belongs, subject)
     }
     return subject
+  }
+
+  countingGates(): StoredGate[] {
+    this.refresh()
+    return (['queue', 'job'] as const).flatMap((of) =>
+      this.#countingNames.all(of).map((name) => this.gates.of({ of, name })),
+    )
   }
 
   running(ref: GateRef): number {

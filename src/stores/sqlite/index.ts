@@ -250,8 +250,8 @@ function makeEngine(connection: Connection, clock: Clock) {
   const tables = new Tables(connection.db, clock)
   const signals = new Signals(connection)
   const { flow, places } = makeFlow(tables, signals)
-  const insert = makeInsert(tables, flow, places, signals)
   const pending = makePending(tables, flow, places, signals)
+  const insert = makeInsert(tables, flow, places, pending, signals)
   const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
   const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
@@ -315,7 +315,8 @@ function makeEngine(connection: Connection, clock: Clock) {
 function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]) => InsertResult[] {
   const tables = new Tables(db, clock)
   const { flow, places } = makeFlow(tables, deaf)
-  const insert = makeInsert(tables, flow, places, deaf)
+  const pending = makePending(tables, flow, places, deaf)
+  const insert = makeInsert(tables, flow, places, pending, deaf)
   return (jobs) => {
     try {
       const results = insert(jobs)

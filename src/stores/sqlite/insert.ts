@@ -1,9 +1,11 @@
+import { newestWins } from '../../core/flow/dedupe.js'
 import type { Overflow } from '../../core/flow/depth.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { makeHolders, type StandingJob } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
 import type { Flow, Places } from './flow.js'
+import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
@@ -20,13 +22,19 @@ export interface Told {
 }
 
 /** Adds jobs inside the current transaction. A job whose id exists is left as it stands. */
-export function makeInsert(tables: Tables, flow: Flow, places: Places, signals: Told): Insert {
+export function makeInsert(
+  tables: Tables,
+  flow: Flow,
+  places: Places,
+  pending: Pending,
+  signals: Told,
+): Insert {
   const { db, tally, clock } = tables
   const plain = db.prepare(sql.plain)
   const full = db.prepare(sql.full)
   const ready = db.prepare(sql.ready)
   const standing = db.prepare<[string], { seq: number; state: number; leased: number }>(sql.standing)
-  const holders = makeHolders(tables, standingJob, signals)
+  const holders = makeHolders(tables, pending, standingJob, signals)
   const makeDoorsOfInsert = makeDoors(tables, places)
 
   const insert = ((jobs) => {
@@ -102,10 +110,14 @@ export function makeInsert(tables: Tables, flow: Flow, places: Places, signals: 
   }
 
   function insertRow(job: NewJob, kind: Kind, dueAt: number, now: number, turn: number | null) {
-    const { overrides, tags, metadata, flow: own } = job
+    const { overrides, tags, metadata, flow: own, dedupe } = job
     const later = dueAt > now
     const isPlain =
-      overrides === undefined && tags === undefined && metadata === undefined && own === undefined
+      overrides === undefined &&
+      tags === undefined &&
+      metadata === undefined &&
+      own === undefined &&
+      dedupe === undefined
     if (isPlain && !later && turn === null) return plain.run(job.id, kind.id, now, job.input)
     return full.run(
       job.id,
@@ -120,6 +132,7 @@ export function makeInsert(tables: Tables, flow: Flow, places: Places, signals: 
       own?.group ?? null,
       own?.key ?? null,
       own?.gated ? 1 : null,
+      dedupe !== undefined && newestWins(dedupe.mode) ? dedupe.key : null,
       turn,
     )
   }

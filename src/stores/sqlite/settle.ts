@@ -1,6 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import type { FlowSubject } from '../../core/flow/control.js'
+import { superseded } from '../../core/flow/dedupe.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
@@ -10,7 +11,7 @@ import type { Flow, Places } from './flow.js'
 import type { Insert } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
-import { settle as sql } from './sql.generated.js'
+import { dedupe as dedupeSql, settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
@@ -39,7 +40,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
-  const asked = db.prepare<[number], string | null>(sql.asked).pluck()
+  const asked = db.prepare<[number], { reason: string | null; dedupe: string | null }>(sql.asked)
+  const newer = db.prepare<[number], string>(dedupeSql.newer).pluck()
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
@@ -112,7 +114,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (at === undefined) return
       const outcome = isFinal(settlement.outcome.to)
         ? settlement.outcome
-        : heedCancel(settlement.outcome, asked.get(lease.seq) ?? undefined)
+        : heedCancel(settlement.outcome, whyNot(lease.seq))
       results[index] = settleResult(settlement.outcome, outcome)
       const { name, queue } = tables.kind(lease.kind)
       if (outcome.hold > 0 || hasFlow(queue)) flow.ended(places.job(lease.seq).job, outcome, at, 1, now)
@@ -156,6 +158,13 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         signals.due(outcome.delay)
       }
     }
+  }
+
+  /** Why a job that would come back is not to. */
+  function whyNot(seq: number): string | undefined {
+    const { reason, dedupe } = asked.get(seq) ?? { reason: null, dedupe: null }
+    if (reason !== null) return reason
+    return dedupe !== null && newer.get(seq) !== undefined ? superseded : undefined
   }
 
   function hasFlow(queue: string): boolean {

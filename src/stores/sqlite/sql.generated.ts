@@ -51,10 +51,14 @@ INSERT INTO millrace_holder (name, key, id, since, expires_at) VALUES (?, ?, ?, 
 ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, expires_at = excluded.expires_at
 `,
   replace: `
-UPDATE millrace_job SET input = ?, overrides = ?, tags = ?, metadata = ? WHERE seq = ?
+UPDATE millrace_job SET
+  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
+  attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+WHERE seq = ?
 `,
-  move: `
-UPDATE millrace_job SET due_at = ? WHERE seq = ?
+  newer: `
+SELECT h.id FROM millrace_job j JOIN millrace_kind k ON k.id = j.kind
+JOIN millrace_holder h ON h.name = k.name AND h.key = j.dedupe WHERE j.seq = ? AND h.id <> j.id
 `,
   expired: `
 SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id
@@ -153,7 +157,7 @@ DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
 SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
 `,
   subject: `
-SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
+SELECT seq, kind, grp, key, gated, turn, ready_at AS readyAt FROM millrace_job WHERE seq = ?
 `,
   concernQueue: `
 UPDATE millrace_queue SET flow = 1 WHERE name = ?
@@ -178,6 +182,9 @@ WHERE k.queue = ? GROUP BY k.lane
   queuesOfJob: `
 SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.name = ?
 `,
+  countingNames: `
+SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1
+`,
 } as const
 
 export const insert = {
@@ -186,8 +193,8 @@ INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?
 ON CONFLICT (id) DO NOTHING
 `,
   full: `
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, turn)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
   ready: `
@@ -320,7 +327,7 @@ WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
   asked: `
-SELECT cancel_reason FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe FROM millrace_job WHERE seq = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
@@ -533,6 +540,7 @@ ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;
 ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
+ALTER TABLE millrace_job ADD COLUMN dedupe TEXT;  -- its key, where the newest job of a key must have the last word
 ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn while it stands there, negative while it is parked
 
 -- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.

@@ -12,6 +12,15 @@ import { leaseToken } from './token.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
 
+/** What one sweep did of each; a full limit says that there is more. */
+interface Tidied {
+  readonly promoted: number
+  readonly pruned: number
+  readonly forgotten: number
+}
+
+const nothing: Tidied = { promoted: 0, pruned: 0, forgotten: 0 }
+
 interface DueRow {
   readonly seq: number
   readonly kind: number
@@ -61,15 +70,23 @@ export function makeSweep(
     const now = clock.now()
     const found = findOrphans(now, request.limit)
     const hasIdleGate = places.idleGates(now, 1).length > 0
+    const isMiscounted = flow.miscounted().length > 0
     const work =
-      isDue(now) || hasExpired(now, request) || found.idle.length > 0 || hasIdleGate || keys.isDue(now)
-    const done = work ? await connection.write(() => tidy(request, found.idle)) : { promoted: 0, pruned: 0 }
+      isDue(now) ||
+      hasExpired(now, request) ||
+      found.idle.length > 0 ||
+      hasIdleGate ||
+      isMiscounted ||
+      keys.isDue(now)
+    const done = work ? await connection.write(() => tidy(request, found.idle)) : nothing
     const next = nextDue.get()
+    const { promoted, pruned, forgotten } = done
     return {
-      ...done,
+      promoted,
+      pruned,
       orphans: found.jobs,
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more: done.promoted >= request.limit || done.pruned >= request.limit || found.more,
+      more: Math.max(promoted, pruned, forgotten) >= request.limit || found.more,
     }
   }
 
@@ -84,12 +101,12 @@ export function makeSweep(
     )
   }
 
-  function tidy(request: SweepRequest, idleWorkers: readonly number[]): { promoted: number; pruned: number } {
+  function tidy(request: SweepRequest, idleWorkers: readonly number[]): Tidied {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
-    keys.forget(now, request.limit)
-    flow.forgetIdle(now, request.limit)
-    return { promoted: promote(now, request.limit), pruned: prune(now, request) }
+    flow.recount()
+    const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
+    return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten }
   }
 
   function promote(now: number, limit: number): number {

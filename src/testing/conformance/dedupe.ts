@@ -99,6 +99,67 @@ export function dedupeTests(test: Test): void {
     assert.equal(await totalOf(store, 'enqueued'), 3)
   })
 
+  test('replace: the standing job becomes the new one, with attempts, limits and a time of its own', async ({
+    store,
+  }) => {
+    const belongs = (key: string) => ({ flow: { gated: false, group: undefined, key } })
+    const first = await insertOne(store, { ...replace(), ...belongs('a'), maxAttempts: 2 })
+    await settle(store, await claimOne(store), retryIn(60_000))
+    const other = { ...replace(), ...belongs('b'), lane: 0, maxAttempts: 5, input: '"new"' }
+    assert.deepEqual(await add(store, other), { status: 'replaced', state: 'pending', id: first })
+    const [job] = await claim(store)
+    assert.deepEqual(
+      [job?.id, job?.attempt, job?.maxAttempts, job?.lane, job?.key, job?.input],
+      [first, 1, 5, 0, 'b', '"new"'],
+    )
+    const { gates } = await store.gates({ of: 'key', owner: 'greet', limit: 10 })
+    assert.deepEqual(
+      gates.map(({ ref, pending, running }) => [ref.name, pending, running]),
+      [['b', 0, 1]],
+    )
+  })
+
+  test('replace: a job that was due later is due when the new one says', async ({ store }) => {
+    const first = await insertOne(store, { ...replace(), delay: 60_000 })
+    assert.deepEqual(await add(store, replace()), { status: 'replaced', state: 'pending', id: first })
+    assert.equal((await claimOne(store)).id, first)
+    const second = await insertOne(store, replace())
+    const later = { ...replace(), delay: 500 }
+    assert.deepEqual(await add(store, later), { status: 'replaced', state: 'scheduled', id: second })
+    assert.equal((await claim(store)).length, 0)
+    assert.deepEqual(await statesOf(store), {
+      ...(await statesOf(store)),
+      pending: 0,
+      scheduled: 1,
+      running: 1,
+    })
+  })
+
+  for (const mode of ['debounce', 'replace', 'keep-last'] as const) {
+    test(`${mode}: what a newer job has overtaken does not come back`, async ({ store }) => {
+      const fields = rule(mode, 'k', 0, 0)
+      const old = await insertOne(store, { ...fields, input: '"old"' })
+      await sweep(store)
+      const job = await claimOne(store)
+      const newer = await insertOne(store, { ...fields, input: '"new"' })
+      assert.equal(await settle(store, job, retryIn(10)), 'cancelled')
+      const record = await read(store, old)
+      assert.equal(record.state, 'cancelled')
+      assert.ok(record.cancelReason?.includes('newer'))
+      await sweep(store)
+      assert.equal((await claimOne(store)).id, newer)
+    })
+  }
+
+  test('until-done and throttle: a job that has the key comes back as ever', async ({ store }) => {
+    for (const fields of [untilDone('u'), throttle(100)]) {
+      await insertOne(store, fields)
+      const job = await claimOne(store)
+      await add(store, fields)
+      assert.equal(await settle(store, job, retryIn(60_000)), 'applied')
+    }
+  })
+
   test('a repeated insert changes nothing', async ({ store, advance }) => {
     const job = newJob({ ...debounce(100, 500) })
     await store.insert([job])

@@ -5,11 +5,15 @@ SELECT id, since FROM millrace_holder WHERE name = ? AND key = ?
 INSERT INTO millrace_holder (name, key, id, since, expires_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, expires_at = excluded.expires_at
 
--- :replace  the waiting job goes on with what the new one brings
-UPDATE millrace_job SET input = ?, overrides = ?, tags = ?, metadata = ? WHERE seq = ?
+-- :replace  the waiting job becomes the new one, but for its id
+UPDATE millrace_job SET
+  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
+  attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+WHERE seq = ?
 
--- :move
-UPDATE millrace_job SET due_at = ? WHERE seq = ?
+-- :newer  whoever else has the key of this job
+SELECT h.id FROM millrace_job j JOIN millrace_kind k ON k.id = j.kind
+JOIN millrace_holder h ON h.name = k.name AND h.key = j.dedupe WHERE j.seq = ? AND h.id <> j.id
 
 -- :expired
 SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id

@@ -63,7 +63,7 @@ DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
 SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
 
 -- :subject
-SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
+SELECT seq, kind, grp, key, gated, turn, ready_at AS readyAt FROM millrace_job WHERE seq = ?
 
 -- :concernQueue
 UPDATE millrace_queue SET flow = 1 WHERE name = ?
@@ -87,3 +87,6 @@ WHERE k.queue = ? GROUP BY k.lane
 
 -- :queuesOfJob
 SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.name = ?
+
+-- :countingNames
+SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1

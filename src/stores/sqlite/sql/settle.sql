@@ -33,8 +33,8 @@ UPDATE millrace_job SET
 WHERE seq = ?
 RETURNING id, attempt, crashes
 
--- :asked  why the running job was asked to stop
-SELECT cancel_reason FROM millrace_job WHERE seq = ?
+-- :asked  why the running job was asked to stop, and its key where a newer job may have it
+SELECT cancel_reason AS reason, dedupe FROM millrace_job WHERE seq = ?
 
 -- :ready
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)

@@ -4,6 +4,7 @@ ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;
 ALTER TABLE millrace_job ADD COLUMN gated INTEGER;
+ALTER TABLE millrace_job ADD COLUMN dedupe TEXT;  -- its key, where the newest job of a key must have the last word
 ALTER TABLE millrace_job ADD COLUMN turn REAL;    -- its rank in millrace_turn while it stands there, negative while it is parked
 
 -- A definition with limits has a line of its own in each lane; name is empty for jobs that only have groups.
