@@ -99,7 +99,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   function waitingNames({ id }: QueueRow, lane: number): string[] {
     const names = places
       .lines(id, lane)
-      .filter((line) => places.hasJobs(line))
+      .filter((line) => line.jobs > 0)
       .map((line) => line.name)
     return head.get(id, lane) === undefined ? names : ['', ...names]
   }
@@ -162,7 +162,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     const open: (FlowLine | undefined)[] = []
     if (head.get(queueId, lane) !== undefined && flow.room(queue, '', asked.now) > 0) open.push(undefined)
     for (const line of places.lines(queueId, lane)) {
-      if (places.hasJobs(line) && flow.room(queue, line.name, asked.now) > 0) open.push(line)
+      if (line.jobs > 0 && flow.room(queue, line.name, asked.now) > 0) open.push(line)
     }
     return takeByTurns(open, count, asked.turn, (line, share) =>
       line === undefined
@@ -176,7 +176,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     const most = Math.min(count, flow.room(line.queue, line.name, now))
     const { taken, moved } = flow.take(line, most, now)
     if (moved) asked.moved = true
-    if (taken.length < most && places.hasJobs(line)) asked.more = true
+    if (taken.length < most && line.jobs > 0) asked.more = true
     const suspect = flow.isSuspect(line.name)
     for (const job of taken) {
       const { group, key } = job.job.flow ?? noFlow

@@ -19,7 +19,10 @@ export interface FlowJob {
   readonly row?: JobRowHead
 }
 
-export type FlowLine = Line
+export interface FlowLine extends Line {
+  /** How many stand in it. */
+  jobs: number
+}
 
 export type Flow = FlowControl<FlowJob, FlowLine, StoredGate>
 
@@ -59,7 +62,6 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #readLines
   readonly #addLine
   readonly #writeLine
-  readonly #hasJobs
   readonly #heads
   readonly #leaveHeads
   readonly #stand
@@ -87,7 +89,6 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#readLines = db.prepare<[number, number], FlowLine>(sql.lines)
     this.#addLine = db.prepare<[number, number, string], number>(sql.addLine).pluck()
     this.#writeLine = db.prepare(sql.keepLine)
-    this.#hasJobs = db.prepare<[number], number>(sql.hasJobs).pluck()
     this.#heads = db.prepare<[number, number], Head>(sql.heads).raw()
     this.#leaveHeads = db.prepare(sql.leaveHeads)
     this.#stand = db.prepare(sql.stand)
@@ -158,17 +159,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return lines
   }
 
-  hasJobs(line: FlowLine): boolean {
-    return this.#hasJobs.get(line.num) !== undefined
-  }
-
   line(queue: string, lane: number, name: string): FlowLine {
     const queueId = this.#tables.queueRow(queue)?.id as number
     const lines = this.lines(queueId, lane) as FlowLine[]
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
       const num = this.#addLine.get(queueId, lane, name) as number
-      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0 }
+      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0, jobs: 0 }
       lines.push(line)
       this.concern({ of: 'queue', name: queue })
     }
@@ -183,6 +180,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
     if (last !== undefined) this.#leaveHeads.run(line.num, last[15], last[0])
+    this.#countIn(line, -heads.length)
     return heads.map((head) => {
       const subject = this.subjectOf(this.#tables.kind(head[2]), head[12], head[13], head[14])
       return { job: subject, rank: head[15], seq: head[0], row: head as unknown as JobRowHead }
@@ -192,6 +190,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   stand(job: FlowJob, line: FlowLine): void {
     this.#place(job, job.rank)
     this.#stand.run(line.num, job.rank, job.seq)
+    this.#countIn(line, 1)
   }
 
   park(job: FlowJob, gate: StoredGate): void {
@@ -224,6 +223,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     const line = lines
       .filter((one) => one.name === '' || one.name === name)
       .find(({ num }) => this.#remove.run(num, turn, job.seq).changes > 0)
+    if (line !== undefined) this.#countIn(line, -1)
     return { line: line?.num ?? 0, behind: undefined }
   }
 
@@ -313,7 +313,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   /** The last thing a transaction does. */
   write(): void {
     this.gates.write()
-    for (const line of this.#changedLines) this.#writeLine.run(line.served, line.tag, line.backTag, line.num)
+    for (const line of this.#changedLines)
+      this.#writeLine.run(line.served, line.tag, line.backTag, line.jobs, line.num)
     this.#changedLines.clear()
     this.#isFresh = false
     if (this.gates.isLarge) this.forget()
@@ -340,6 +341,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   /** Its turn in line; of a parked job, the line that it belongs in as a negative number. */
+  #countIn(line: FlowLine, change: number): void {
+    line.jobs += change
+    this.keepLine(line)
+  }
+
   #place(job: FlowJob, turn: number): void {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)

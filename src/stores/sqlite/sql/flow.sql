@@ -30,17 +30,14 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 
 -- :lines  of a lane, as they came
-SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag, l.jobs
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 
 -- :addLine
 INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
 
 -- :keepLine
-UPDATE millrace_line SET served = ?, tag = ?, back_tag = ? WHERE id = ?
-
--- :hasJobs
-SELECT 1 FROM millrace_turn WHERE line = ? LIMIT 1
+UPDATE millrace_line SET served = ?, tag = ?, back_tag = ?, jobs = ? WHERE id = ?
 
 -- :heads
 SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank

@@ -16,6 +16,7 @@ CREATE TABLE millrace_line (
   served   REAL NOT NULL DEFAULT 0,
   tag      REAL NOT NULL DEFAULT 0,
   back_tag REAL NOT NULL DEFAULT 0,
+  jobs     INTEGER NOT NULL DEFAULT 0,
   UNIQUE (queue, lane, name)
 ) STRICT;
 
