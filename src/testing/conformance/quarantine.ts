@@ -36,6 +36,23 @@ export function quarantineTests(test: Test): void {
     assert.equal(await isSuspect(store), false)
   })
 
+  test('workers that are lost together, as by a restart of their machine, count once', async (harness) => {
+    const { store, advance } = harness
+    await prepare(store)
+    for (const worker of ['a', 'b', 'c', 'd']) assert.equal((await claim(store, 2, { worker })).length, 2)
+    await advance(10_000)
+    for (const worker of ['a', 'b', 'c', 'd']) {
+      const { orphans } = await store.sweep({ limit: 100, keep: { completed: 100, dead: 100 } })
+      const outcome = { ...die(), to: 'pending' as const, crashed: true, retain: 0 }
+      const settlements = orphans
+        .filter((orphan) => orphan.worker === worker)
+        .map(({ id, token }) => ({ id, token, outcome, inserts: undefined }))
+      await store.exchange({ worker, settlements, claim: undefined, rescue: true })
+      await advance(1_000)
+    }
+    assert.equal(await isSuspect(store), false)
+  })
+
   test('crashes of long ago are forgotten', async (harness) => {
     const { store, advance } = harness
     await prepare(store)
