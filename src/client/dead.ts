@@ -6,7 +6,7 @@ import { MillraceError } from '../core/errors.js'
 import { integer, invalid, lane, name, noUnknown, time } from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
-import { encodeInput, overrides } from './new-job.js'
+import { encodeInput, overrides, placement } from './new-job.js'
 import type { Runtime } from './runtime.js'
 
 /** Which dead letters; an empty filter means all. */
@@ -184,7 +184,10 @@ export class DeadLetters {
   async #change(job: string, options: RetryOptions): Promise<RetryChange> {
     const own = overrides(options)
     return {
-      ...('input' in options && { input: await this.#input(job, options.input) }),
+      ...('input' in options && {
+        input: await this.#input(job, options.input),
+        ...this.#flow(job, options.input),
+      }),
       ...(options.queue !== undefined && { queue: name(options.queue, 'queue') }),
       ...(options.priority !== undefined && { lane: lane(options.priority) }),
       ...(options.maxAttempts !== undefined && {
@@ -192,6 +195,14 @@ export class DeadLetters {
       }),
       ...(own !== undefined && { overrides: own }),
     }
+  }
+
+  /** Another input may belong to another group or key. */
+  #flow(job: string, input: unknown): Pick<RetryChange, 'flow'> {
+    const definition = this.#jobs.get(job)
+    return definition?.flow === undefined
+      ? {}
+      : { flow: placement(definition, input, undefined)?.flow ?? null }
   }
 
   async #input(job: string, input: unknown): Promise<string> {

@@ -12,7 +12,7 @@
  */
 import type { BreakerPhase } from './flow/breaker.js'
 import type { Overflow } from './flow/depth.js'
-import type { FlowChange, FlowSettings, GateRef } from './flow/settings.js'
+import type { FlowChange, FlowSettings, GateRef, JobFlow } from './flow/settings.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
@@ -196,6 +196,8 @@ export type Command =
 
 /** What a replayed job gets instead of what it had. */
 export interface RetryChange {
+  /** Goes with another input; null for a job that belongs to nothing. */
+  readonly flow?: JobFlow | null
   readonly input?: string
   readonly lane?: number
   readonly queue?: string

@@ -180,6 +180,24 @@ describe('keys', () => {
     expect((await mill.stats()).totals).toMatchObject({ completed: 4, failed: 0, dead: 0 })
   })
 
+  test('a dead letter that is replayed with another input belongs to another key', async () => {
+    const call = defineJob({
+      name: 'call',
+      maxAttempts: 1,
+      key: (input: { host: string }) => input.host,
+      run: (input: { host: string }) => {
+        if (input.host === 'a') throw new Error('no such host')
+      },
+    })
+    const mill = testMill({ jobs: [call] })
+    const job = await mill.enqueue(call, { host: 'a' })
+    await mill.drain()
+    await mill.dead.retry(job.id, { input: { host: 'b' } })
+    expect((await job.get())?.key).toBe('b')
+    await mill.drain()
+    expect(await job.state()).toBe('completed')
+  })
+
   test('without a key the whole definition waits', async () => {
     let refusals = 1
     const call = defineJob({ name: 'call', run: () => (refusals-- > 0 ? limited('1m') : 'ok') })

@@ -101,6 +101,7 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
     queue: wanted.queue ?? job.queue,
     maxAttempts: wanted.maxAttempts ?? job.maxAttempts,
     overrides: wanted.overrides ?? job.overrides,
+    flow: wanted.flow === undefined ? job.flow : (wanted.flow ?? undefined),
   }
   entry.kind = tables.kinds.of(entry.job)
 }

@@ -27,6 +27,7 @@ export function makeOperate(
   const cancelOne = db.prepare(sql.cancel)
   const ask = db.prepare(sql.ask)
   const retryOne = db.prepare(sql.retry)
+  const setFlow = db.prepare(sql.setFlow)
   const promoteOne = db.prepare(sweepSql.promote)
   const forgetDeath = makeForgetDeath(tables)
 
@@ -111,6 +112,10 @@ export function makeOperate(
       change.overrides ?? null,
       row.seq,
     )
+    if (change.flow !== undefined) {
+      const { group = null, key = null, gated = false } = change.flow ?? {}
+      setFlow.run(group, key, gated ? 1 : null, row.seq)
+    }
     tally.add(kind.id, to, 1)
     if (to === 'pending') pending.enter(kind, row.seq, false)
     else signals.due(delay)

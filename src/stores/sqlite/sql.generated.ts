@@ -223,6 +223,9 @@ UPDATE millrace_job SET
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
 `,
+  setFlow: `
+UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
+`,
 } as const
 
 export const read = {

@@ -13,3 +13,6 @@ UPDATE millrace_job SET
   overrides = coalesce(?, overrides), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
+
+-- :setFlow
+UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
