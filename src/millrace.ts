@@ -88,7 +88,10 @@ export class Millrace {
     return this.#runtime.ready()
   }
 
-  /** Adds a job. Resolves when the store has it for good; an `id` that exists gives the job that stands. */
+  /**
+   * Adds a job. Resolves when the store has it for good; an `id` that exists gives the job that stands. With `tx`
+   * it throws at once where it would reject, also when the queue is full.
+   */
   enqueue<I, O, R>(
     job: JobDefinition<I, O, R>,
     input: NoInfer<I>,

@@ -1,6 +1,6 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
-import { isMillraceError, MillraceError, QueueFullError } from '../core/errors.js'
+import { isMillraceError, MillraceError, queueFull } from '../core/errors.js'
 import type { Overflow } from '../core/flow/depth.js'
 import type { NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
@@ -16,7 +16,9 @@ import type { Runtime } from './runtime.js'
 export interface TransactionOption {
   /**
    * The caller's own transaction: the job exists if and only if it commits. For SQLite a better-sqlite3
-   * database inside a transaction; the call then throws at once, so that an error rolls it back.
+   * database inside a transaction; the call then throws at once, so that an error rolls it back. A queue at its
+   * depth limit throws QUEUE_FULL whatever its `overflow` says: a transaction is not held open to wait for room,
+   * and never commits without its job.
    */
   readonly tx?: unknown
 }
@@ -73,22 +75,17 @@ export class Enqueuer {
       if (place !== undefined) places[texts.length - 1] = place
     }
     await this.#runtime.ready()
-    await this.#declared(job)
+    if (job.flow !== undefined) await this.#declared(job)
     const handles: JobHandle<R>[] = []
     for (let i = 0; i < texts.length; i += perTurn) {
       await nextTurn()
       const batch = texts
         .slice(i, i + perTurn)
         .map((text, k) => newJob(this.#runtime, job, text, places[i + k], options))
-      const results = await this.#runtime.store.insert(batch)
-      for (let k = 0; k < batch.length; k++) {
-        const [added, result] = [batch[k] as NewJob, results[k] as InsertResult]
-        handles.push(
-          result.overflow === undefined
-            ? this.#handle(job, added, result)
-            : await this.#admitted(job, added, result, options?.signal, handles.length),
-        )
-      }
+      const insert = (jobs: readonly NewJob[]) => this.#runtime.store.insert(jobs)
+      const results = await this.#admit(batch, insert, options?.signal, i)
+      for (let k = 0; k < batch.length; k++)
+        handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
     }
     return handles
   }
@@ -106,7 +103,9 @@ export class Enqueuer {
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
     if (job.flow !== undefined) await this.#declared(job)
-    return this.#admitted(job, added, await this.#insert(added), options?.signal)
+    const insert = async () => [await this.#insert(added)]
+    const [result] = await this.#admit([added], insert, options?.signal)
+    return this.#handle(job, added, result as InsertResult)
   }
 
   #enqueueIn<I, O, R>(
@@ -131,11 +130,7 @@ export class Enqueuer {
     const place = placement(job, input, options)
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     const inserted = this.#runtime.store.insert([added], tx)
-    return inserted.then(([result]) => {
-      // A transaction must not be held open to wait for room.
-      if (result?.overflow !== undefined) throw fullError(added, result.overflow)
-      return this.#handle(job, added, result as InsertResult)
-    })
+    return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
   }
 
   /** Those who wait for room try once more, and learn that it is over. */
@@ -187,21 +182,32 @@ export class Enqueuer {
     }
   }
 
-  /** A full queue is waited for, or refuses the job. */
-  async #admitted<R>(
-    job: AnyJob,
-    added: NewJob,
-    first: InsertResult,
+  /**
+   * Inserts them. A full queue is waited for, or refuses the rest; `before` of the same call came earlier. Who
+   * waits stands in line before it tries once more, so that no sign of room is missed in between.
+   */
+  async #admit(
+    jobs: readonly NewJob[],
+    insert: (jobs: readonly NewJob[]) => Promise<InsertResult[]>,
     signal: AbortSignal | undefined,
     before = 0,
-  ): Promise<JobHandle<R>> {
-    let result = first
-    for (; result.overflow !== undefined; result = await this.#insert(added)) {
-      if (!result.overflow.wait) throw fullError(added, result.overflow, before)
-      await this.#rooms.wait(added.queue, signal)
+  ): Promise<InsertResult[]> {
+    const results = await insert(jobs)
+    const rest = new Refused(jobs, results, before)
+    if (!rest.waits()) return results
+    const place = this.#rooms.enter(jobs[0] as NewJob)
+    try {
+      while (rest.waits()) {
+        place.tries()
+        const tried = rest.next()
+        const taken = rest.took(tried, await insert(tried.map((i) => jobs[i] as NewJob)))
+        if (taken > 0) place.opened()
+        if (taken < tried.length) await place.room(signal)
+      }
+    } finally {
+      place.leave()
     }
-    if (result !== first) this.#rooms.opened(added.queue)
-    return this.#handle(job, added, result)
+    return results
   }
 
   #handle<R>(job: AnyJob, added: NewJob, { status, id = added.id }: InsertResult): JobHandle<R> {
@@ -217,16 +223,49 @@ export class Enqueuer {
   }
 }
 
+/** Jobs of one call, all of one queue and lane, that it has no room for. */
+class Refused {
+  readonly #jobs: readonly NewJob[]
+  readonly #results: InsertResult[]
+  readonly #before: number
+  #rest: number[]
+
+  constructor(jobs: readonly NewJob[], results: InsertResult[], before: number) {
+    this.#jobs = jobs
+    this.#results = results
+    this.#before = before
+    this.#rest = results.flatMap(({ status }, i) => (status === 'full' ? [i] : []))
+  }
+
+  /** Whether there are any; throws if the queue is not one to wait for. */
+  waits(): boolean {
+    const [first] = this.#rest
+    if (first === undefined) return false
+    const { queue } = this.#jobs[first] as NewJob
+    if (!this.#overflow.wait) throw queueFull(queue, this.#overflow, this.#before + first)
+    return true
+  }
+
+  /** Which to try next: no more than the queue could ever hold. */
+  next(): readonly number[] {
+    return this.#rest.slice(0, this.#overflow.limit)
+  }
+
+  /** How many of those tried are in. */
+  took(tried: readonly number[], results: readonly InsertResult[]): number {
+    for (const [k, i] of tried.entries()) this.#results[i] = results[k] as InsertResult
+    const left = this.#rest.length
+    this.#rest = this.#rest.filter((i) => this.#results[i]?.status === 'full')
+    return left - this.#rest.length
+  }
+
+  get #overflow(): Overflow {
+    return (this.#results[this.#rest[0] as number] as { overflow: Overflow }).overflow
+  }
+}
+
 /** Ids are of one job, and a caller's transaction is of one call. */
 const manyOptions = enqueueOptions.filter((option) => option !== 'id' && option !== 'tx')
-
-/** A guess: nobody knows how fast the queue is worked off. */
-const retryAfterMs = 1_000
-
-/** `added`: how many of the same call were added before. */
-function fullError({ queue }: NewJob, { depth, limit }: Overflow, added = 0): QueueFullError {
-  return new QueueFullError({ queue, depth, limit, retryAfter: retryAfterMs, added })
-}
 
 function checkDefinition(job: AnyJob): void {
   if (typeof job?.run !== 'function' || job.policy === undefined)

@@ -119,6 +119,18 @@ export class QueueFullError extends MillraceError {
   }
 }
 
+/** A guess: nobody knows how fast a queue is worked off. */
+const retryAfterMs = 1_000
+
+/** `added`: how many of the same call were added before. */
+export function queueFull(
+  queue: string,
+  { depth, limit }: { readonly depth: number; readonly limit: number },
+  added = 0,
+): QueueFullError {
+  return new QueueFullError({ queue, depth, limit, retryAfter: retryAfterMs, added })
+}
+
 /** Shows a refused value in an error message without printing a novel or a secret-sized blob. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}…` : value)

@@ -24,7 +24,8 @@ export interface Store {
 
   /**
    * With `tx`, the caller's own transaction, the jobs exist if and only if it commits; where the driver is
-   * synchronous the write has happened, or thrown, when `insert` returns.
+   * synchronous the write has happened, or thrown, when `insert` returns. There a job that its queue refuses or
+   * would drop is an error (QUEUE_FULL) and nothing is written: the transaction must not commit without it.
    */
   insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]>
   /**
@@ -78,6 +79,7 @@ export interface InsertResult {
   readonly state: JobState | undefined
   /** The job that stands, when it is not the one that was given. */
   readonly id?: string
+  /** Of `shed` and `full`: how full the queue was. */
   readonly overflow?: Overflow
 }
 

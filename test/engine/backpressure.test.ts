@@ -1,6 +1,7 @@
 import { defineJob, QueueFullError } from 'millrace'
+import { VirtualClock } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
-import { realMill, testMill } from './mill.js'
+import { realMill, testMill, vanish } from './mill.js'
 
 const work = defineJob({ name: 'work', queue: 'mail', run: () => {} })
 
@@ -57,6 +58,44 @@ describe('a full queue', () => {
     await rest
     await mill.queue('mail').drain()
     expect((await mill.stats()).totals.completed).toBe(210)
+  })
+
+  for (const how of ['one by one', 'many at once'] as const) {
+    test(`no sign of room is missed by those who wait, ${how}`, async () => {
+      // Time stands still: nobody polls, and nobody looks again by itself.
+      const clock = new VirtualClock()
+      const mill = realMill({
+        clock,
+        jobs: [work],
+        queues: { mail: { depth: { max: 10, overflow: 'wait' } } },
+      })
+      await mill.worker({ handleSignals: false, concurrency: 5 }).start()
+      const inputs = Array.from({ length: 100 }, (_, i) => i)
+      const handles =
+        how === 'many at once'
+          ? await mill.enqueueMany(work, inputs)
+          : await Promise.all(inputs.map((i) => mill.enqueue(work, i)))
+      expect(new Set(handles.map(({ id }) => id)).size).toBe(100)
+      await Promise.all(handles.map((handle) => handle.result()))
+    })
+  }
+
+  test('those who wait for a full lane keep nobody of another lane out', async () => {
+    const mill = testMill()
+    const plain = defineJob({ name: 'plain', run: () => {} })
+    await mill.queue('default').depthLimit({ max: 4, low: 3, lanes: { low: 1 }, overflow: 'wait' })
+    await mill.enqueue(plain, 1, { priority: 'low' })
+    await mill.enqueueMany(plain, [2, 3, 4])
+    const controller = new AbortController()
+    const low = mill.enqueue(plain, 5, { priority: 'low', signal: controller.signal })
+    const refused = expect(low).rejects.toThrow('enough')
+    await mill.clock.advance(0)
+    const added = mill.enqueue(plain, 6)
+    await mill.clock.advance(0)
+    expect(await vanish(mill, 'w')).toHaveLength(3)
+    expect((await added).status).toBe('inserted')
+    controller.abort(new Error('enough'))
+    await refused
   })
 
   test('a signal ends the wait, and so does the end of the mill', async () => {

@@ -1,6 +1,6 @@
 /** Jobs with limits that come by the caller's own transaction. */
 import Database from 'better-sqlite3'
-import type { NewJob } from 'millrace'
+import { type DepthOptions, defineJob, Millrace, type NewJob } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { afterEach, expect, test } from 'vitest'
 import { file } from '../engine/mill.js'
@@ -49,6 +49,52 @@ test('jobs of the caller’s transaction obey limits, and those of one that is r
   expect(seen).toEqual(['1', '4', '5', '7'])
   expect((await store.gates({ of: 'key', limit: 10 })).gates).toEqual([])
 })
+
+for (const overflow of ['reject', 'wait', 'shed'] as const) {
+  test(`a full queue (${overflow}) rolls the caller’s transaction back`, async () => {
+    const { mill, db, order } = await shop({ max: 2, overflow })
+    await mill.enqueueMany(mail, [1, 2], { priority: 'critical' })
+    expect(() => order('low')).toThrow(expect.objectContaining({ code: 'QUEUE_FULL', depth: 2, limit: 2 }))
+    expect(db.prepare('SELECT count(*) FROM orders').pluck().get()).toBe(0)
+    const { states, totals } = await mill.stats()
+    expect([states.pending, totals.shed]).toEqual([2, 0])
+  })
+}
+
+test('an error that the caller catches leaves its own writes and nothing of the job', async () => {
+  const { mill, db } = await shop({ max: 1, overflow: 'reject' })
+  await mill.enqueue(mail, 1)
+  db.transaction(() => {
+    db.prepare('INSERT INTO orders VALUES (1)').run()
+    expect(() => mill.enqueue(mail, 2, { tx: db })).toThrow("queue 'default' is full")
+  })()
+  expect(db.prepare('SELECT count(*) FROM orders').pluck().get()).toBe(1)
+  expect((await mill.stats()).states.pending).toBe(1)
+})
+
+test('a queue that puts jobs off takes those of a transaction too', async () => {
+  const { mill, order } = await shop({ max: 2, overflow: 'shed', defer: '1m' })
+  await mill.enqueueMany(mail, [1, 2], { priority: 'critical' })
+  const [mailed] = order('low')
+  expect((await mailed)?.status).toBe('deferred')
+})
+
+const mail = defineJob({ name: 'mail', run: () => {} })
+
+/** Orders come with their mail, or not at all. */
+async function shop(depth: DepthOptions) {
+  const path = file()
+  const mill = new Millrace({ store: `sqlite:${path}`, queues: { default: { depth } } })
+  await mill.open()
+  const db = new Database(path)
+  opened.push(db, mill)
+  db.exec('CREATE TABLE orders (id)')
+  const order = db.transaction((priority: 'low') => {
+    db.prepare('INSERT INTO orders VALUES (1)').run()
+    return [mill.enqueue(mail, 3, { tx: db, priority })]
+  })
+  return { mill, db, order }
+}
 
 const completed = {
   to: 'completed',

@@ -31,11 +31,10 @@ export interface Overflow {
   readonly wait: boolean
 }
 
-export type Admission = { readonly verdict: 'take' | 'shed' } | ({ readonly verdict: 'full' } & Overflow)
+export type Admission = { readonly verdict: 'take' } | ({ readonly verdict: 'shed' | 'full' } & Overflow)
 
 const queueBit = 1 << laneCount
 const take: Admission = { verdict: 'take' }
-const shed: Admission = { verdict: 'shed' }
 
 /** Decides for the jobs of one insert, one after the other. */
 export class Doorkeeper {
@@ -65,10 +64,11 @@ export class Doorkeeper {
   #shed(lane: number): Admission {
     const { max, lanes, shedAt } = this.policy
     const own = lanes[lane]
-    if (own && (this.#lanes[lane] as number) >= own.max) return shed
+    const ownDepth = this.#lanes[lane] as number
+    if (own && ownDepth >= own.max) return this.#refusal(ownDepth, own.max, 'shed')
     if (this.#depth < max * (shedAt[lane] as number)) return take
     // The most urgent lane is never given up silently.
-    return lane === 0 ? this.#refusal(this.#depth, max) : shed
+    return this.#refusal(this.#depth, max, lane === 0 ? 'full' : 'shed')
   }
 
   #twoMarks(lane: number): Admission {
@@ -86,7 +86,7 @@ export class Doorkeeper {
     return isFull
   }
 
-  #refusal(depth: number, limit: number): Admission {
-    return { verdict: 'full', depth, limit, wait: this.policy.overflow === 'wait' }
+  #refusal(depth: number, limit: number, verdict: 'shed' | 'full' = 'full'): Admission {
+    return { verdict, depth, limit, wait: this.policy.overflow === 'wait' }
   }
 }

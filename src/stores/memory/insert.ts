@@ -29,12 +29,12 @@ function insertOne(tables: Tables, job: NewJob, doors: Doors | undefined, now: n
   const door = doors?.of(job.queue)
   const admission = door?.admit(job.lane)
   if (admission === undefined || admission.verdict === 'take') return add(tables, job, now, now)
-  if (admission.verdict === 'full') return refusal(admission)
+  if (admission.verdict === 'full') return refusal('full', admission)
   const { totals } = tables.kinds.of(job)
   const defer = door?.policy.defer ?? 0
   if (defer === 0) {
     totals.shed++
-    return { status: 'shed', state: undefined }
+    return refusal('shed', admission)
   }
   totals.deferred++
   add(tables, job, now + defer, now)
@@ -57,6 +57,6 @@ function add(tables: Tables, job: NewJob, dueAt: number, now: number): InsertRes
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
 
-function refusal({ depth, limit, wait }: Overflow): InsertResult {
-  return { status: 'full', state: undefined, overflow: { depth, limit, wait } }
+function refusal(status: 'shed' | 'full', { depth, limit, wait }: Overflow): InsertResult {
+  return { status, state: undefined, overflow: { depth, limit, wait } }
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { MillraceError } from '../../core/errors.js'
+import { MillraceError, queueFull } from '../../core/errors.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { invalid, noUnknown } from '../../core/options.js'
 import type {
@@ -223,11 +223,20 @@ export class SqliteStore implements Store {
       this.#foreign.set(db, insert)
     }
     try {
-      return atomically(db, () => insert(jobs))
+      return atomically(db, () => allTaken(jobs, insert(jobs)))
     } catch (error) {
       throw storeError(error)
     }
   }
+}
+
+/** The caller commits next: it has to hear now, by an error, of a job that will not be there. */
+function allTaken(jobs: readonly NewJob[], results: InsertResult[]): InsertResult[] {
+  for (const [i, { status, overflow }] of results.entries()) {
+    if ((status === 'full' || status === 'shed') && overflow !== undefined)
+      throw queueFull((jobs[i] as NewJob).queue, overflow)
+  }
+  return results
 }
 
 /** All or nothing, whatever the caller then does with its transaction. */

@@ -70,8 +70,12 @@ export function makeInsert(
     const door = doors?.of(job.queue)
     const admission = door?.admit(job.lane)
     if (admission === undefined || admission.verdict === 'take') return addReady(job, kind, run, now)
-    if (admission.verdict === 'full') return refusal(admission)
-    return shed(job, kind, door?.policy.defer ?? 0, now)
+    if (admission.verdict === 'full') return refusal('full', admission)
+    const defer = door?.policy.defer ?? 0
+    tally.total(kind.id, defer === 0 ? 'shed' : 'deferred', 1)
+    if (defer === 0) return refusal('shed', admission)
+    addLater(job, kind, now + defer, now)
+    return { status: 'deferred', state: 'scheduled' }
   }
 
   function addReady(job: NewJob, kind: Kind, run: Run, now: number): InsertResult {
@@ -94,13 +98,6 @@ export function makeInsert(
     count(job, kind, 'scheduled', now)
     signals.due(dueAt - now)
     return insertedScheduled
-  }
-
-  function shed(job: NewJob, kind: Kind, defer: number, now: number): InsertResult {
-    tally.total(kind.id, defer === 0 ? 'shed' : 'deferred', 1)
-    if (defer === 0) return { status: 'shed', state: undefined }
-    addLater(job, kind, now + defer, now)
-    return { status: 'deferred', state: 'scheduled' }
   }
 
   function count(job: NewJob, kind: Kind, state: JobState, now: number): void {
@@ -152,8 +149,8 @@ export function makeInsert(
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
 
-function refusal({ depth, limit, wait }: Overflow): InsertResult {
-  return { status: 'full', state: undefined, overflow: { depth, limit, wait } }
+function refusal(status: 'shed' | 'full', { depth, limit, wait }: Overflow): InsertResult {
+  return { status, state: undefined, overflow: { depth, limit, wait } }
 }
 
 /** Positions that follow each other, of one queue and lane, become ready with one statement. */
