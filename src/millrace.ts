@@ -1,5 +1,5 @@
 import { DeadLetters } from './client/dead.js'
-import { Declarations, type DeclaredQueue } from './client/declare.js'
+import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
 import { DefinitionHandle } from './client/gates.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
@@ -196,7 +196,7 @@ class MillraceRuntime implements Runtime {
   #store: Store | undefined
   readonly declarations = new Declarations(() => this.store)
   readonly #jobs: ReadonlyMap<string, AnyJob>
-  readonly #queues: readonly DeclaredQueue[]
+  readonly #queues: readonly Declared[]
   #opening: Promise<void> | undefined
   #closed = false
   #listening = false

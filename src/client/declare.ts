@@ -5,7 +5,8 @@ import type { Store } from '../core/store.js'
 
 /**
  * Tells the store what the code declares about limits and breakers. What is stored already is not written
- * again, so a deploy that repeats it changes nothing; what a definition no longer declares is taken back.
+ * again, so a deploy that repeats it changes nothing. What one of a Millrace's own `jobs` no longer declares is
+ * taken back; a definition that is only enqueued may know less than the one that runs, so it takes nothing back.
  */
 export class Declarations {
   readonly #store: () => Store
@@ -20,49 +21,61 @@ export class Declarations {
     return this.#done.has(job)
   }
 
-  /** Calls at the same time share the work. */
+  /** The jobs of a Millrace. */
   async declare(jobs: readonly AnyJob[]): Promise<void> {
-    const fresh = jobs.filter((job) => !this.#done.has(job) && !this.#underWay.has(job))
-    if (fresh.length > 0) {
-      const work = this.#declare(fresh)
-      for (const job of fresh) this.#underWay.set(job, work)
-    }
-    const waits = jobs.map((job) => this.#underWay.get(job)).filter((work) => work !== undefined)
-    await Promise.all(new Set(waits))
+    await this.#write('job', jobs.map(declared))
+    for (const job of jobs) this.#done.add(job)
   }
 
-  async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
+  /** A job that is enqueued. Calls at the same time share the work. */
+  add(job: AnyJob): Promise<void> {
+    let work = this.#underWay.get(job)
+    if (work === undefined) {
+      work = this.#add(job).finally(() => this.#underWay.delete(job))
+      this.#underWay.set(job, work)
+    }
+    return work
+  }
+
+  async declareQueues(queues: readonly Declared[]): Promise<void> {
     await this.#write('queue', queues)
   }
 
-  async #declare(jobs: readonly AnyJob[]): Promise<void> {
-    try {
-      await this.#write(
-        'job',
-        jobs.map(({ name, flow }) => ({ name, settings: flow?.settings ?? {} })),
-      )
-      for (const job of jobs) this.#done.add(job)
-    } finally {
-      for (const job of jobs) this.#underWay.delete(job)
-    }
+  async declareLimiters(limiters: readonly Declared[]): Promise<void> {
+    await this.#write('limiter', limiters)
   }
 
-  async #write(of: 'job' | 'queue', wanted: readonly DeclaredQueue[]): Promise<void> {
+  async #add(job: AnyJob): Promise<void> {
+    await this.#write('job', [declared(job)], false)
+    this.#done.add(job)
+  }
+
+  async #write(
+    of: 'job' | 'queue' | 'limiter',
+    wanted: readonly Declared[],
+    takesBack = true,
+  ): Promise<void> {
     if (wanted.length === 0) return
     const store = this.#store()
     const names = wanted.map(({ name }) => name)
     const { gates } = await store.gates({ of, names, limit: names.length })
     const stored = new Map(gates.map((gate) => [gate.ref.name, gate.declared]))
     for (const { name, settings } of wanted) {
-      if (canonical(stored.get(name) ?? {}) === canonical(settings)) continue
-      await store.configure({ gate: { of, name }, change: declaration(settings), declared: true })
+      const old = stored.get(name) ?? {}
+      if (canonical(old) === canonical(takesBack ? settings : { ...old, ...settings })) continue
+      const change = takesBack ? declaration(settings) : settings
+      await store.configure({ gate: { of, name }, change, declared: true })
     }
   }
 }
 
-export interface DeclaredQueue {
+export interface Declared {
   readonly name: string
   readonly settings: FlowSettings
+}
+
+function declared({ name, flow }: AnyJob): Declared {
+  return { name, settings: flow?.settings ?? {} }
 }
 
 /** The same text for the same settings, in whatever order their fields came. */

@@ -146,7 +146,7 @@ export class Enqueuer {
 
   /** The store knows the limits before the first job that has them. */
   async #declared(job: AnyJob): Promise<void> {
-    if (!this.#declarations.has(job)) await this.#declarations.declare([job])
+    if (!this.#declarations.has(job)) await this.#declarations.add(job)
   }
 
   #insert(job: NewJob): Promise<InsertResult> {

@@ -5,6 +5,7 @@ import type { FlowChange, GateRef, Limit } from '../core/flow/settings.js'
 import { integer, name } from '../core/options.js'
 import type { GateRecord } from '../core/store.js'
 import type { Runtime } from './runtime.js'
+import { sumStates } from './stats.js'
 
 /** Settings are chosen for all processes and hold until they are changed again; null goes back to the code's. */
 async function choose(runtime: Runtime, gate: GateRef, change: FlowChange): Promise<void> {
@@ -45,8 +46,10 @@ export class DefinitionHandle {
 
   async status(): Promise<DefinitionStatus> {
     const gate = await read(this.#runtime, this.#ref)
+    // A definition that nothing holds up has no gate, and runs all the same.
+    const { kinds } = await this.#runtime.store.counts()
     return {
-      running: gate?.running ?? 0,
+      running: sumStates(kinds.filter((kind) => kind.name === this.name)).running,
       room: gate?.room,
       opensAt: gate?.opensAt === undefined ? undefined : new Date(gate.opensAt),
       breaker: gate?.breaker ?? 'closed',

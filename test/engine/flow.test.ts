@@ -129,6 +129,38 @@ describe('limits of a definition', () => {
   })
 })
 
+test('a definition that is only enqueued takes back none of the limits that the code declares elsewhere', async () => {
+  const charge = defineJob({ name: 'charge', limit: { concurrency: 1 }, run: () => {} })
+  const mill = testMill({ jobs: [charge] })
+  await mill.open()
+  const stub = defineJob({ name: 'charge', run: () => {} })
+  const grouped = defineJob({ name: 'charge', group: () => 'g', run: () => {} })
+  for (const known of [stub, grouped]) {
+    await mill.enqueueMany(known, [1])
+    await mill.enqueue(known, 2)
+    expect((await mill.definition(charge).status()).room).toBe(1)
+  }
+})
+
+test('a definition without limits tells how many of its jobs run', async () => {
+  const [started, end] = [signal(), signal()]
+  const work = defineJob({
+    name: 'work',
+    run: async () => {
+      started.give()
+      await end.promise
+    },
+  })
+  const mill = realMill({ jobs: [work] })
+  const handle = await mill.enqueue(work, 1)
+  await mill.worker({ handleSignals: false }).start()
+  await started.promise
+  expect(await mill.definition(work).status()).toMatchObject({ running: 1, room: undefined })
+  end.give()
+  await handle.result()
+  expect((await mill.definition(work).status()).running).toBe(0)
+})
+
 describe('keys', () => {
   test('limits count per key', async () => {
     const { starts, note } = journal({ clock: { now: () => mill.clock.now() } })
