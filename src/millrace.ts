@@ -3,7 +3,8 @@ import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
 import { DefinitionHandle } from './client/gates.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
-import { Limiter } from './client/limiter.js'
+import type { Limiter } from './client/limiter.js'
+import { Limiters } from './client/limiters.js'
 import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
 import { readStats, type Stats } from './client/stats.js'
@@ -30,6 +31,8 @@ export interface MillraceOptions {
   readonly jobs?: readonly AnyJob[]
   /** Limits of queues. What was chosen at run time wins over them. */
   readonly queues?: Readonly<Record<string, QueueOptions>>
+  /** Rates of limiters by name, for `limiter` of definitions and `mill.limiter(name)`. */
+  readonly limiters?: Readonly<Record<string, RateOptions>>
   /** @default jsonCodec */
   readonly codec?: Codec
   /** Bytes of an encoded input. @default 1 MiB */
@@ -56,6 +59,7 @@ const millraceOptions = [
   'store',
   'jobs',
   'queues',
+  'limiters',
   'codec',
   'maxPayload',
   'maxResult',
@@ -72,7 +76,6 @@ export class Millrace {
   readonly #inspector: Inspector
   readonly #enqueuer: Enqueuer
   readonly #workers = new Set<Worker>()
-  readonly #limiters = new Map<string, Limiter>()
 
   constructor(options: MillraceOptions) {
     noUnknown(options, millraceOptions, 'Millrace')
@@ -139,15 +142,11 @@ export class Millrace {
 
   /**
    * A rate limit by name, for code outside of jobs and for definitions with `limiter: name`. Shared by all
-   * processes; the rate is needed where it is used first.
+   * processes. A rate is declared once the store is open; another one than before is declared anew.
    */
   limiter(name: string, rate?: RateOptions): Limiter {
     this.#runtime.refuseWhenClosed()
-    const known = this.#limiters.get(name)
-    if (known !== undefined && rate === undefined) return known
-    const limiter = new Limiter(this.#runtime, name, rate)
-    this.#limiters.set(name, limiter)
-    return limiter
+    return this.#runtime.limiters.of(name, rate)
   }
 
   stats(): Promise<Stats> {
@@ -172,7 +171,7 @@ export class Millrace {
   /** Stops the workers, each with its grace, and closes the store. */
   async close(options: { readonly grace?: Duration } = {}): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
-    for (const limiter of this.#limiters.values()) limiter.close()
+    this.#runtime.limiters.close()
     await this.#enqueuer.flushed()
     await this.#runtime.close()
     this.#enqueuer.close()
@@ -195,9 +194,11 @@ class MillraceRuntime implements Runtime {
   readonly #given: string | Store
   #store: Store | undefined
   readonly declarations = new Declarations(() => this.store)
+  readonly limiters = new Limiters(this, this.declarations)
   readonly #jobs: ReadonlyMap<string, AnyJob>
   readonly #queues: readonly Declared[]
   #opening: Promise<void> | undefined
+  #isOpen = false
   #closed = false
   #listening = false
 
@@ -207,6 +208,8 @@ class MillraceRuntime implements Runtime {
       name: name(queue, 'queues'),
       settings: compileQueue(raw, `queues.${queue}`),
     }))
+    for (const [limiter, rate] of Object.entries(options.limiters ?? {}))
+      this.limiters.give(limiter, rate, `limiters.${limiter}`)
     checkStore(options.store)
     this.#given = options.store
     this.codec = options.codec ?? jsonCodec
@@ -226,7 +229,7 @@ class MillraceRuntime implements Runtime {
   }
 
   isReady(): boolean {
-    return this.#store !== undefined
+    return this.#isOpen
   }
 
   ready(): Promise<void> {
@@ -235,7 +238,8 @@ class MillraceRuntime implements Runtime {
       this.#opening = undefined // a later call may find the file or the server again
       throw error
     })
-    return this.#opening
+    if (this.#isOpen && this.limiters.areDeclared) return this.#opening
+    return this.#opening.then(() => this.limiters.declare())
   }
 
   refuseWhenClosed(): void {
@@ -247,6 +251,7 @@ class MillraceRuntime implements Runtime {
     await this.#opening?.catch(() => {})
     const store = this.#store
     this.#store = undefined
+    this.#isOpen = false
     await store?.close()
   }
 
@@ -254,9 +259,18 @@ class MillraceRuntime implements Runtime {
     const store = typeof this.#given === 'string' ? await storeFromUrl(this.#given, this.clock) : this.#given
     await store.open()
     this.#store = store
+    await this.limiters.declare()
     await this.declarations.declare([...this.#jobs.values()])
     await this.declarations.declareQueues(this.#queues)
     if (this.#listening) this.#subscribe(store)
+    await this.limiters.warnOfMissing(this.#limitersOfJobs())
+    this.#isOpen = true
+    await this.limiters.declare() // what was given meanwhile
+  }
+
+  #limitersOfJobs(): ReadonlyMap<string, string> {
+    const pairs = [...this.#jobs.values()].map(({ name, flow }) => [name, flow?.settings.limiter] as const)
+    return new Map(pairs.filter((pair): pair is [string, string] => pair[1] !== undefined))
   }
 
   /** Events that the store tells, whoever caused them in this process. */

@@ -1,9 +1,7 @@
 import { bounds } from '../core/bounds.js'
-import type { Clock } from '../core/clock.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { compileRate, type RateOptions } from '../core/flow/options.js'
-import type { Rate } from '../core/flow/rate.js'
 import { integer, name, noUnknown } from '../core/options.js'
 import type { Runtime } from './runtime.js'
 
@@ -22,6 +20,10 @@ interface Waiter {
   readonly refuse: (error: unknown) => void
 }
 
+/** How often the store is asked at least, and at most when signals come in a row. */
+const lookEveryMs = 1_000
+const lookAtMostEveryMs = 100
+
 /**
  * A rate limit by name, for code outside of jobs; definitions with `limiter: name` share it, over all
  * processes. Those who wait in one process are served in the order in which they came.
@@ -29,26 +31,24 @@ interface Waiter {
 export class Limiter {
   readonly name: string
   readonly #runtime: Runtime
-  readonly #rate: Rate | undefined
-  #declared: Promise<void> | undefined
   readonly #waiters: Waiter[] = []
   #serving = false
+  #closed = false
   #wake: (() => void) | undefined
 
-  constructor(runtime: Runtime, limiter: string, rate: RateOptions | undefined) {
+  constructor(runtime: Runtime, limiter: string) {
     this.name = name(limiter, 'limiter')
     this.#runtime = runtime
-    this.#rate = rate === undefined ? undefined : compileRate(rate, 'limiter')
   }
 
   /** Resolves when the permits are taken. They come back by time alone. */
   async acquire(options: AcquireOptions = {}): Promise<void> {
     noUnknown(options, ['weight', 'signal', 'timeout'], 'acquire')
     const { signal } = options
-    const weight = this.#weight(options.weight)
+    const weight = integer(options.weight ?? 1, 'weight', 1, bounds.limit)
     const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout, 'timeout')
     signal?.throwIfAborted()
-    await this.#ready()
+    await this.#runtime.ready()
     signal?.throwIfAborted()
     await this.#wait(weight, signal, timeout)
   }
@@ -56,10 +56,12 @@ export class Limiter {
   /** Takes the permits if they are there now, and says whether it has. */
   async tryAcquire(options: { readonly weight?: number } = {}): Promise<boolean> {
     noUnknown(options, ['weight'], 'tryAcquire')
-    const permits = this.#weight(options.weight)
-    await this.#ready()
+    const weight = integer(options.weight ?? 1, 'weight', 1, bounds.limit)
+    await this.#runtime.ready()
     if (this.#waiters.length > 0) return false
-    return (await this.#runtime.store.acquire({ limiter: this.name, permits })).granted
+    const { granted, most } = await this.#ask(weight)
+    if (!granted && weight > most) throw this.#tooHeavy(weight, most)
+    return granted
   }
 
   /** Changes the rate for all processes, at once and until it is changed again. Null goes back to the code's. */
@@ -68,50 +70,23 @@ export class Limiter {
     await this.#runtime.ready()
     const gate = { of: 'limiter', name: this.name } as const
     await this.#runtime.store.configure({ gate, change: { limit }, declared: false })
+    this.lookAgain()
+  }
+
+  /** The rate has changed: those who wait need not wait for what the old one said. */
+  lookAgain(): void {
     this.#wake?.()
   }
 
   close(): void {
-    for (const waiter of this.#waiters.splice(0))
-      waiter.refuse(new MillraceError('CLOSED', `limiter '${this.name}' is closed`))
+    this.#closed = true
+    for (const waiter of this.#waiters.splice(0)) waiter.refuse(this.#isClosed())
     this.#wake?.()
-  }
-
-  #weight(weight = 1): number {
-    return integer(weight, 'weight', 1, this.#rate?.burst ?? bounds.limit)
-  }
-
-  #ready(): Promise<void> {
-    this.#declared ??= this.#declare().catch((error: unknown) => {
-      this.#declared = undefined
-      throw error
-    })
-    return this.#declared
-  }
-
-  async #declare(): Promise<void> {
-    await this.#runtime.ready()
-    const { store } = this.#runtime
-    const gate = { of: 'limiter', name: this.name } as const
-    const { gates } = await store.gates({ of: 'limiter', names: [this.name], limit: 1 })
-    const known = gates[0]
-    if (this.#rate === undefined) {
-      if (known !== undefined && Object.keys(known.declared).length + Object.keys(known.chosen).length > 0)
-        return
-      throw new MillraceError(
-        'INVALID_OPTION',
-        `limiter '${this.name}' has no rate yet; give it one: mill.limiter('${this.name}', { max: 100, per: '1s' })`,
-        { field: 'limiter', value: this.name },
-      )
-    }
-    const { rate } = known?.declared.limit ?? {}
-    const same =
-      rate?.max === this.#rate.max && rate.per === this.#rate.per && rate.burst === this.#rate.burst
-    if (!same) await store.configure({ gate, change: { limit: { rate: this.#rate } }, declared: true })
   }
 
   #wait(weight: number, signal: AbortSignal | undefined, timeout: number | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(this.#isClosed())
       const { clock } = this.#runtime
       const settle = (done: () => void) => {
         waiter.isGone = true
@@ -144,39 +119,84 @@ export class Limiter {
     if (index === 0) this.#wake?.()
   }
 
-  /** One after the other. A store that does not answer is asked again. */
+  /** One after the other. A store that does not answer is asked again by the next. */
   async #serve(): Promise<void> {
     this.#serving = true
     for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
       try {
-        const { granted, retryIn } = await this.#runtime.store.acquire({
-          limiter: this.name,
-          permits: waiter.weight,
-        })
-        if (!granted) await this.#pause(Math.max(1, retryIn))
-        else if (!waiter.isGone) {
-          this.#waiters.shift()
-          waiter.grant()
-        }
+        const { granted, retryIn, most } = await this.#ask(waiter.weight)
+        if (granted) this.#grant(waiter)
+        this.#refuseHeavier(most)
+        if (!granted && this.#waiters[0] === waiter) await this.#pause(retryIn)
       } catch (error) {
-        if (this.#waiters[0] === waiter) this.#waiters.shift()
-        waiter.refuse(error)
+        this.#leave(waiter, error)
       }
     }
     this.#serving = false
   }
 
+  /** What the setting of this moment says; it may have changed since the code declared one. */
+  async #ask(permits: number): Promise<{ granted: boolean; retryIn: number; most: number }> {
+    const { granted, retryIn, most } = await this.#runtime.store.acquire({ limiter: this.name, permits })
+    if (most === undefined) throw this.#noRate()
+    return { granted, retryIn, most }
+  }
+
+  #grant(waiter: Waiter): void {
+    if (waiter.isGone) return
+    this.#waiters.shift()
+    waiter.grant()
+  }
+
+  /** Who asks for more than there ever will be must not keep those behind it waiting. */
+  #refuseHeavier(most: number): void {
+    for (const waiter of this.#waiters.filter(({ weight }) => weight > most))
+      this.#leave(waiter, this.#tooHeavy(waiter.weight, most))
+  }
+
+  /** Until it is worth asking again, or the store tells of a change: it may be the rate. */
   #pause(ms: number): Promise<void> {
-    const { clock }: { clock: Clock } = this.#runtime
+    const { clock, store } = this.#runtime
     return new Promise((resolve) => {
+      const since = clock.monotonic()
+      let hasHeard = ms <= lookAtMostEveryMs
       const done = () => {
         cancel()
+        unsubscribe()
         this.#wake = undefined
         resolve()
       }
-      const cancel = clock.after(ms, done)
+      const unsubscribe = store.subscribe(({ type }) => {
+        if (hasHeard || (type !== 'changed' && type !== 'ready')) return
+        hasHeard = true
+        cancel()
+        cancel = clock.after(Math.max(1, since + lookAtMostEveryMs - clock.monotonic()), done)
+      })
+      let cancel = clock.after(Math.max(1, Math.min(ms, lookEveryMs)), done)
       this.#wake = done
     })
+  }
+
+  #tooHeavy(weight: number, most: number): MillraceError {
+    const sentence = `limiter '${this.name}' never gives more than ${most} permits at once, and weight is ${weight}`
+    const wayOut = `ask for less, or raise its rate or burst with mill.limiter('${this.name}').set(…)`
+    return new MillraceError('INVALID_OPTION', `${sentence}; ${wayOut}`, {
+      field: 'weight',
+      value: weight,
+      limit: most,
+    })
+  }
+
+  #noRate(): MillraceError {
+    return new MillraceError(
+      'INVALID_OPTION',
+      `limiter '${this.name}' has no rate yet; give it one: mill.limiter('${this.name}', { max: 100, per: '1s' })`,
+      { field: 'limiter', value: this.name },
+    )
+  }
+
+  #isClosed(): MillraceError {
+    return new MillraceError('CLOSED', `limiter '${this.name}' is closed`)
   }
 }
 

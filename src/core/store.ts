@@ -247,6 +247,8 @@ export interface AcquireResult {
   readonly granted: boolean
   /** Milliseconds until it is worth asking again. */
   readonly retryIn: number
+  /** The most permits that can ever be taken at once by the present setting; undefined without one. */
+  readonly most: number | undefined
 }
 
 export interface GateQuery {

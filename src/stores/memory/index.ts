@@ -127,9 +127,11 @@ export class MemoryStore implements Store {
   }
 
   async acquire({ limiter, permits }: AcquireRequest): Promise<AcquireResult> {
+    const { flow, places } = this.#open()
     const now = this.#clock.now()
-    const askAgainAt = this.#open().flow.acquire(limiter, permits, now)
-    return { granted: askAgainAt === undefined, retryIn: askAgainAt === undefined ? 0 : askAgainAt - now }
+    const askAgainAt = flow.acquire(limiter, permits, now)
+    const most = places.findGate({ of: 'limiter', name: limiter })?.settings.limit?.rate?.burst
+    return { granted: askAgainAt === undefined, retryIn: (askAgainAt ?? now) - now, most }
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {

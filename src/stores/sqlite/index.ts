@@ -312,7 +312,8 @@ function makeEngine(connection: Connection, clock: Clock) {
   function acquire({ limiter, permits }: AcquireRequest): AcquireResult {
     const now = clock.now()
     const askAgainAt = flow.acquire(limiter, permits, now)
-    return { granted: askAgainAt === undefined, retryIn: askAgainAt === undefined ? 0 : askAgainAt - now }
+    const most = places.findGate({ of: 'limiter', name: limiter })?.settings.limit?.rate?.burst
+    return { granted: askAgainAt === undefined, retryIn: (askAgainAt ?? now) - now, most }
   }
 
   function renew(request: ExtendRequest): ExtendResult {

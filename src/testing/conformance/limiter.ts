@@ -18,24 +18,24 @@ import { claim, insertMany, type Test } from './helpers.js'
 export function limiterTests(test: Test): void {
   test('grants permits up to the rate, then says when to ask again', async ({ store, advance }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
-    for (let i = 0; i < 3; i++) assert.deepEqual(await acquire(store), { granted: true, retryIn: 0 })
-    assert.deepEqual(await acquire(store), { granted: false, retryIn: 100 })
+    for (let i = 0; i < 3; i++) assert.deepEqual(await acquire(store), { granted: true, retryIn: 0, most: 3 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 100, most: 3 })
     await advance(60)
-    assert.deepEqual(await acquire(store), { granted: false, retryIn: 40 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 40, most: 3 })
     await advance(39)
-    assert.deepEqual(await acquire(store), { granted: false, retryIn: 1 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 1, most: 3 })
     await advance(1)
-    assert.deepEqual(await acquire(store), { granted: true, retryIn: 0 })
+    assert.deepEqual(await acquire(store), { granted: true, retryIn: 0, most: 3 })
   })
 
   test('grants all or none', async ({ store, advance }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(5, 100) } })
     assert.equal((await acquire(store, 3)).granted, true)
     await advance(10)
-    assert.deepEqual(await acquire(store, 3), { granted: false, retryIn: 90 })
+    assert.deepEqual(await acquire(store, 3), { granted: false, retryIn: 90, most: 5 })
     assert.equal((await acquire(store, 2)).granted, true, 'a refusal takes nothing')
     await advance(90)
-    assert.deepEqual(await acquire(store, 4), { granted: false, retryIn: 10 })
+    assert.deepEqual(await acquire(store, 4), { granted: false, retryIn: 10, most: 5 })
     assert.equal((await acquire(store, 3)).granted, true)
   })
 
@@ -48,7 +48,8 @@ export function limiterTests(test: Test): void {
   test('one that nobody has given a rate grants nothing, and holds up the jobs that name it', async ({
     store,
   }) => {
-    assert.equal((await acquire(store)).granted, false)
+    const { granted, most } = await acquire(store)
+    assert.deepEqual([granted, most], [false, undefined])
     await declare(store, jobGate(), { limiter: 'api' })
     await insertMany(store, 3, { flow: gated })
     assert.equal((await claim(store, 9)).length, 0)
@@ -59,8 +60,8 @@ export function limiterTests(test: Test): void {
   test('permits that are spread by a burst', async ({ store, advance }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(10, 100, 2) } })
     assert.equal((await acquire(store, 2)).granted, true)
-    assert.deepEqual(await acquire(store, 2), { granted: false, retryIn: 20 })
-    assert.deepEqual(await acquire(store), { granted: false, retryIn: 10 })
+    assert.deepEqual(await acquire(store, 2), { granted: false, retryIn: 20, most: 2 })
+    assert.deepEqual(await acquire(store), { granted: false, retryIn: 10, most: 2 })
     await advance(10)
     assert.equal((await acquire(store)).granted, true)
   })
@@ -83,6 +84,15 @@ export function limiterTests(test: Test): void {
       assert.equal((await acquire(store)).granted, true, 'and used none up')
     })
   }
+
+  test('says the most permits that the present setting can grant at once', async ({ store }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(5, 100) } })
+    assert.equal((await acquire(store)).most, 5)
+    await choose(store, limiterGate(), { limit: { rate: rate(5, 100, 2) } })
+    assert.equal((await acquire(store)).most, 2)
+    await choose(store, limiterGate(), { limit: null })
+    assert.equal((await acquire(store)).most, 5)
+  })
 
   test('definitions that name it share it, in all queues, with code outside of jobs', async ({
     store,
