@@ -70,11 +70,6 @@ export class Limiter {
     await this.#runtime.ready()
     const gate = { of: 'limiter', name: this.name } as const
     await this.#runtime.store.configure({ gate, change: { limit }, declared: false })
-    this.lookAgain()
-  }
-
-  /** The rate has changed: those who wait need not wait for what the old one said. */
-  lookAgain(): void {
     this.#wake?.()
   }
 

@@ -27,7 +27,7 @@ export class Limiters {
     const limiter = this.#known.get(name) ?? new Limiter(this.#runtime, name)
     const isNew = rate !== undefined && this.give(name, rate, 'limiter')
     this.#known.set(name, limiter)
-    if (isNew && this.#runtime.isReady()) this.#tellNow(limiter)
+    if (isNew && this.#runtime.isReady()) this.#tellNow()
     return limiter
   }
 
@@ -71,11 +71,8 @@ export class Limiters {
   }
 
   /** Nobody awaits this; who acquires next tries again and hears of what is wrong. */
-  #tellNow(limiter: Limiter): void {
-    this.declare().then(
-      () => limiter.lookAgain(),
-      (error: unknown) => this.#runtime.events.emit('error', { error, during: 'limiter' }),
-    )
+  #tellNow(): void {
+    this.declare().catch((error: unknown) => this.#runtime.events.emit('error', { error, during: 'limiter' }))
   }
 
   async #tell(): Promise<void> {

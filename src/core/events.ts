@@ -46,7 +46,7 @@ export interface MillraceEvents {
   unknown: JobEvent
   /** The other side asked to come back later: all jobs of the key, or of the definition, wait `delay` ms. */
   limited: RunEvent & { readonly key: string | undefined; readonly delay: number }
-  /** A definition's circuit breaker changed, by what this process did. */
+  /** A definition's circuit breaker changed. Told in the process that caused it, not in the others. */
   breaker: { readonly job: string; readonly phase: BreakerPhase }
   /** A definition's jobs killed workers and run alone from now on, or no more. */
   quarantine: { readonly job: string; readonly on: boolean }
