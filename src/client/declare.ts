@@ -1,6 +1,6 @@
 import type { AnyJob } from '../core/definition.js'
 import { declaration } from '../core/flow/options.js'
-import type { FlowSettings } from '../core/flow/settings.js'
+import { changed, type FlowSettings } from '../core/flow/settings.js'
 import type { Store } from '../core/store.js'
 
 /**
@@ -62,8 +62,8 @@ export class Declarations {
     const stored = new Map(gates.map((gate) => [gate.ref.name, gate.declared]))
     for (const { name, settings } of wanted) {
       const old = stored.get(name) ?? {}
-      if (canonical(old) === canonical(takesBack ? settings : { ...old, ...settings })) continue
       const change = takesBack ? declaration(settings) : settings
+      if (canonical(old) === canonical(changed(old, change))) continue
       await store.configure({ gate: { of, name }, change, declared: true })
     }
   }

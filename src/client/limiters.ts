@@ -1,6 +1,7 @@
 import { MillraceError } from '../core/errors.js'
 import { compileRate, type RateOptions } from '../core/flow/options.js'
 import type { Rate } from '../core/flow/rate.js'
+import { effective } from '../core/flow/settings.js'
 import { name as checkName } from '../core/options.js'
 import type { Declarations } from './declare.js'
 import { Limiter } from './limiter.js'
@@ -57,7 +58,9 @@ export class Limiters {
     const names = [...new Set(wanted.values())]
     if (names.length === 0) return
     const { gates } = await this.#runtime.store.gates({ of: 'limiter', names, limit: names.length })
-    const limited = gates.filter(({ declared, chosen }) => ({ ...declared, ...chosen }).limit !== undefined)
+    const limited = gates.filter(
+      ({ declared, chosen }) => effective(declared, chosen).limit?.rate !== undefined,
+    )
     const known = new Set(limited.map(({ ref }) => ref.name))
     for (const [job, limiter] of wanted) {
       if (known.has(limiter)) continue

@@ -133,9 +133,10 @@ test('a definition that is only enqueued takes back none of the limits that the 
   const charge = defineJob({ name: 'charge', limit: { concurrency: 1 }, run: () => {} })
   const mill = testMill({ jobs: [charge] })
   await mill.open()
+  const rated = defineJob({ name: 'charge', limit: { rate: { max: 9, per: '1s' } }, run: () => {} })
   const stub = defineJob({ name: 'charge', run: () => {} })
   const grouped = defineJob({ name: 'charge', group: () => 'g', run: () => {} })
-  for (const known of [stub, grouped]) {
+  for (const known of [stub, grouped, rated]) {
     await mill.enqueueMany(known, [1])
     await mill.enqueue(known, 2)
     expect((await mill.definition(charge).status()).room).toBe(1)
