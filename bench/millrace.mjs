@@ -251,7 +251,8 @@ const flows = {
   limit: { limit: { rate: { max: 1_000_000, per: '100ms' }, concurrency: 100_000 } },
   breaker: { breaker: {} },
   // Whose job comes next is anybody's guess.
-  groups: { group: ({ n }) => `tenant-${((n * 2654435761) >>> 8) % 1000}` },
+  groups: { group: ({ n }) => `tenant-${((n * 2654435761) >>> 8) % 100}` },
+  manyGroups: { group: ({ n }) => `tenant-${((n * 2654435761) >>> 8) % 1000}` },
   // Each tenant adds fifty at a time, so that jobs that run side by side are far apart in the file.
   blocks: { group: ({ n }) => `tenant-${Math.floor(n / 50) % 1000}` },
 }

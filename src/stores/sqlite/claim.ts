@@ -179,6 +179,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     if (taken.length < most && line.jobs > 0) asked.more = true
     const suspect = flow.isSuspect(line.name)
     for (const job of taken) {
+      places.remember(job.seq, job.job)
       const { group, key } = job.job.flow ?? noFlow
       startOne(
         asked,

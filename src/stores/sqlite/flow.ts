@@ -45,8 +45,9 @@ export interface SubjectRow {
 
 type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
 
-/** Subjects per kind of job that are remembered. */
+/** Subjects per kind of job that are remembered, and running jobs. */
 const mostRemembered = 10_000
+const mostRunning = 50_000
 
 export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly gates: GateTable
@@ -56,6 +57,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #signals: FlowSignals
   readonly #lines = new Map<string, FlowLine[]>()
   readonly #changedLines = new Set<FlowLine>()
+  /** By the positions of jobs that this process runs. */
+  readonly #running = new Map<number, FlowSubject>()
   readonly #known = new Map<number, Map<string, FlowSubject>>()
   readonly #queuesOfJob = new Map<string, readonly string[]>()
   readonly #readQueuesOfJob
@@ -227,13 +230,25 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return { line: line?.num ?? 0, behind: undefined }
   }
 
-  /** What flow control knows these jobs by; one object for all that are alike to it. */
+  /** A job of this process starts: what it belongs to does not change while it runs. */
+  remember(seq: number, subject: FlowSubject): void {
+    if (this.#running.size >= mostRunning) this.#running.clear()
+    this.#running.set(seq, subject)
+  }
+
+  /** What flow control knows these jobs by, whose leases have just ended; one object for all that are alike to it. */
   subjects(
     leases: readonly { readonly seq: number; readonly kind: number }[],
     positions: Positions,
   ): FlowSubject[] {
-    const stored = new Map(this.#subjects.all([], positions).map((row) => [row.seq, row]))
+    let stored: Map<number, SubjectRow> | undefined
     return leases.map(({ seq, kind }) => {
+      const known = this.#running.get(seq)
+      if (known !== undefined) {
+        this.#running.delete(seq)
+        return known
+      }
+      stored ??= new Map(this.#subjects.all([], positions).map((row) => [row.seq, row]))
       const row = stored.get(seq)
       return this.subjectOf(this.#tables.kind(kind), row?.grp ?? null, row?.key ?? null, row?.gated ?? null)
     })
