@@ -53,7 +53,7 @@ export function judgeDuplicate(
     case 'throttle':
       return now < holder.since + dedupe.window ? { do: 'keep' } : insert
     case 'debounce':
-      if (state !== 'scheduled') return insert
+      if (!isWaiting(state)) return insert
       return { do: 'replace', dueAt: Math.min(now + dedupe.window, holder.since + dedupe.most) }
     case 'replace':
     case 'keep-last':

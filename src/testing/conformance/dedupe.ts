@@ -151,6 +151,27 @@ export function dedupeTests(test: Test): void {
     })
   }
 
+  test('debounce: a newer input takes the place of one that waits for a retry or for a worker', async ({
+    store,
+    advance,
+  }) => {
+    const first = await insertOne(store, { ...debounce(100, 1_000), input: '"old"' })
+    await advance(100)
+    await sweep(store)
+    await settle(store, await claimOne(store), retryIn(10))
+    const newer = { ...debounce(100, 1_000), input: '"new"' }
+    assert.deepEqual(await add(store, newer), { status: 'replaced', state: 'scheduled', id: first })
+    await advance(100)
+    await sweep(store)
+    const newest = { ...debounce(100, 1_000), input: '"newest"' }
+    assert.deepEqual(await add(store, newest), { status: 'replaced', state: 'scheduled', id: first })
+    assert.equal((await claim(store)).length, 0)
+    await advance(100)
+    await sweep(store)
+    const job = await claimOne(store)
+    assert.deepEqual([job.id, job.input, job.attempt], [first, '"newest"', 1])
+  })
+
   test('until-done and throttle: a job that has the key comes back as ever', async ({ store }) => {
     for (const fields of [untilDone('u'), throttle(100)]) {
       await insertOne(store, fields)
