@@ -9,76 +9,13 @@
  */
 
 import type { Outcome } from '../lifecycle.js'
+import type { AcquireRequest, AcquireResult } from '../store.js'
 import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
 import type { Gate } from './gate.js'
+import type { FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
-import type { FlowChange, GateRef, JobFlow } from './settings.js'
-import { nextTag, type TurnOwner } from './turns.js'
-
-/** What flow control needs to know of a job. */
-export interface FlowSubject {
-  readonly name: string
-  readonly queue: string
-  readonly lane: number
-  readonly flow: JobFlow | undefined
-}
-
-export interface Waiting<G extends Gate = Gate> {
-  readonly job: FlowSubject
-  /** Its turn. */
-  rank: number
-  /** Remembered here while it waits. */
-  gates?: readonly G[] | undefined
-}
-
-export interface Line extends TurnOwner {
-  readonly num: number
-  readonly queue: string
-  readonly lane: number
-  /** The definition whose limits it waits for; empty for jobs that only have groups. */
-  readonly name: string
-  /** The tag that was handed out last. */
-  served: number
-}
-
-/** What an engine keeps, all of it inside the step that is being carried out. */
-export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
-  /** Calls `forget` if others may have changed what is remembered here. */
-  refresh(): void
-  findGate(ref: GateRef): G | undefined
-  /** Makes it on first use. */
-  gate(ref: GateRef): G
-  /** Its state changed. */
-  keepGate(gate: G): void
-  forgetGate(gate: G): void
-  /** Gates whose `dueAt` has come, the earliest first. */
-  dueGates(now: number, limit: number): G[]
-  /** Gates whose `idleAt` has come. */
-  idleGates(now: number, limit: number): G[]
-  line(queue: string, lane: number, name: string): L
-  keepLine(line: L): void
-  /** Takes the first jobs out of a line. */
-  takeHeads(line: L, count: number): J[]
-  stand(job: J, line: L): void
-  /** Its rank is the number of the line that it belongs in. */
-  park(job: J, gate: G): void
-  /** Of those that belong in a line, takes the one that has waited longest out from behind the gate. */
-  unpark(gate: G, line: number): J | undefined
-  /** Takes a job out of wherever it waits; tells its line, and the gate that it was parked behind if it was. */
-  remove(job: J): { readonly line: number; readonly behind: G | undefined }
-  /** Groups of a queue or keys of a definition that have parked jobs. */
-  parkedUnder(ref: GateRef): Iterable<G>
-  /** Those of queues and definitions that count what runs. */
-  countingGates(): G[]
-  /** Jobs of a queue or a definition that run now. */
-  running(ref: GateRef): number
-  /** From now on the queues that have such jobs know that flow control concerns them. */
-  concern(ref: GateRef): void
-  /** A permit came back: jobs of the same queue, and of the same definition in other queues, may start. */
-  ready(job: FlowSubject): void
-  breakerChanged(job: string, gate: G): void
-  quarantined(job: string, on: boolean): void
-}
+import type { FlowChange, GateRef } from './settings.js'
+import { nextTag } from './turns.js'
 
 /** Gates that one claim looks at because their time has come, and jobs that it takes out from behind each. */
 const mostDue = 100
@@ -137,7 +74,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
    * Starts up to `count` jobs at the head of a line. Those whose group or key is closed are parked, and those
    * whose definition got limits while they stood here go to its line, though not more than `mostMoved` of them.
    */
-  take(line: L, count: number, now: number): { readonly taken: J[]; readonly moved: boolean } {
+  take(line: L, count: number, now: number): { readonly jobs: J[]; readonly moved: boolean } {
     const taken: J[] = []
     let moved = false
     for (let looked = 0; taken.length < count && looked < mostMoved + taken.length; ) {
@@ -157,7 +94,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     if (taken.length > 0) {
       this.started(line.queue, line.name, taken.length, now)
     }
-    return { taken, moved }
+    return { jobs: taken, moved }
   }
 
   /** Jobs of a queue and definition start: from a line, or from the plain one of a queue that has limits. */
@@ -284,17 +221,19 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     this.#places.breakerChanged(name, gate)
   }
 
-  /** Permits of a limiter, all or none: undefined when granted, else when to ask again. */
-  acquire(name: string, permits: number, now: number): number | undefined {
-    const gate = this.#places.gate({ of: 'limiter', name })
+  /** Permits of a limiter, all or none. */
+  acquire({ limiter, permits }: AcquireRequest, now: number): AcquireResult {
+    const gate = this.#places.gate({ of: 'limiter', name: limiter })
+    const rate = gate.settings.limit?.rate
     if (gate.room(now) < permits) {
       const opensAt = gate.opensAt(now, permits) ?? now
       // More than there ever will be, unless somebody changes the limit.
-      return opensAt > now ? opensAt : now + (gate.settings.limit?.rate?.per ?? askAgainLater)
+      const retryIn = opensAt > now ? opensAt - now : (rate?.per ?? askAgainLater)
+      return { granted: false, retryIn, most: rate?.burst }
     }
     gate.spend(now, permits)
     this.#places.keepGate(gate)
-    return undefined
+    return { granted: true, retryIn: 0, most: rate?.burst }
   }
 
   /** From now on it counts; what runs already counts too. */

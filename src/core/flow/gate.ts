@@ -44,23 +44,7 @@ export interface LineShare extends TurnOwner {
   parked: number
 }
 
-/** What an engine stores of a gate besides its settings. */
-interface GateState {
-  pending: number
-  parked: number
-  running: number
-  lines: Map<number, LineShare>
-  active: boolean
-  dueAt: number | undefined
-  idleAt: number | undefined
-  starts: Starts
-  heldUntil: number
-  breaker: BreakerState
-  quarantine: Quarantine
-  full: number
-}
-
-export class Gate implements GateState {
+export class Gate {
   readonly ref: GateRef
   /** Of a group its queue's, of a key its definition's. */
   readonly parent: Gate | undefined
@@ -78,11 +62,11 @@ export class Gate implements GateState {
   dueAt: number | undefined = undefined
   /** When it may be forgotten, if nothing happens until then. */
   idleAt: number | undefined = undefined
-  starts = noStarts
+  starts: Starts = noStarts
   /** Told by a handler: nothing starts before this time. */
   heldUntil = 0
-  breaker = closedBreaker
-  quarantine = noQuarantine
+  breaker: BreakerState = closedBreaker
+  quarantine: Quarantine = noQuarantine
   /** Marks of a queue's depth that were reached; see depth.ts. */
   full = 0
   #declared: FlowSettings

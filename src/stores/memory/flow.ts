@@ -1,5 +1,6 @@
-import type { FlowControl, FlowPlaces, FlowSubject, Line } from '../../core/flow/control.js'
+import type { FlowControl } from '../../core/flow/control.js'
 import { Gate } from '../../core/flow/gate.js'
+import type { FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
 import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { type Entry, storyOf } from './entry.js'
 import type { Kinds } from './kind.js'
@@ -22,6 +23,10 @@ export class FlowLine implements Line {
     this.queue = queue
     this.lane = lane
     this.name = name
+  }
+
+  get size(): number {
+    return this.jobs.size
   }
 }
 

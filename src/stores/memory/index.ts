@@ -126,12 +126,8 @@ export class MemoryStore implements Store {
     tables.signals.tell()
   }
 
-  async acquire({ limiter, permits }: AcquireRequest): Promise<AcquireResult> {
-    const { flow, places } = this.#open()
-    const now = this.#clock.now()
-    const askAgainAt = flow.acquire(limiter, permits, now)
-    const most = places.findGate({ of: 'limiter', name: limiter })?.settings.limit?.rate?.burst
-    return { granted: askAgainAt === undefined, retryIn: (askAgainAt ?? now) - now, most }
+  async acquire(request: AcquireRequest): Promise<AcquireResult> {
+    return this.#open().flow.acquire(request, this.#clock.now())
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {

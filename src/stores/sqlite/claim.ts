@@ -1,9 +1,8 @@
-import { mostMoved } from '../../core/flow/control.js'
-import { takeByTurns } from '../../core/flow/turns.js'
+import { couldStart, type FlowLane, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
-import type { Flow, FlowLine, Places } from './flow.js'
+import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
 import type { QueueRow, Tables } from './tables.js'
@@ -45,9 +44,12 @@ interface Asked {
   readonly claimed: ClaimedJob[]
   /** Positions of those among them that were not leased with their whole line. */
   readonly started: number[]
-  /** Jobs went to a line that may not have been looked at. */
-  moved: boolean
   more: boolean
+}
+
+interface StoredLane extends FlowLane<FlowLine> {
+  readonly queueId: number
+  readonly num: number
 }
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
@@ -71,8 +73,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return false
-      if (row.flow === 0) return head.get(row.id, lane) !== undefined
-      return waitingNames(row, lane).some((name) => flow.room(queue, name, now) > 0)
+      return row.flow === 1 ? couldStart(flow, laneOf(queue, row, lane), now) : hasPlain(row, lane)
     })
   }
 
@@ -83,9 +84,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1 || row.flow === 0) continue
-      for (const name of waitingNames(row, lane)) {
-        if (flow.room(queue, name, now) === 0) at = Math.min(at, flow.opensAt(queue, name, now))
-      }
+      at = Math.min(at, laneOpensAt(flow, laneOf(queue, row, lane), now))
     }
     return at === Number.POSITIVE_INFINITY ? undefined : at
   }
@@ -95,13 +94,22 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return picks.some(({ queue }) => tables.queueRow(queue)?.flow === 1)
   }
 
-  /** Of the lines of a lane that have jobs. */
-  function waitingNames({ id }: QueueRow, lane: number): string[] {
-    const names = places
-      .lines(id, lane)
-      .filter((line) => line.jobs > 0)
-      .map((line) => line.name)
-    return head.get(id, lane) === undefined ? names : ['', ...names]
+  function hasPlain({ id }: QueueRow, lane: number): boolean {
+    return head.get(id, lane) !== undefined
+  }
+
+  function laneOf(queue: string, row: QueueRow, lane: number): StoredLane {
+    return {
+      queue,
+      queueId: row.id,
+      num: lane,
+      get hasPlain() {
+        return hasPlain(row, lane)
+      },
+      get lines() {
+        return places.lines(row.id, lane)
+      },
+    }
   }
 
   function takeAll(worker: string, request: ClaimRequest): ReturnType<Claim['take']> {
@@ -117,7 +125,6 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       turn: request.turn,
       claimed: [],
       started: [],
-      moved: false,
       more: false,
     }
     if (hasLimits(request.picks)) flow.unpark(now)
@@ -125,7 +132,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return 0
       return row.flow === 1
-        ? takeWithLimits(asked, queue, row.id, lane, count)
+        ? takeWithLimits(asked, laneOf(queue, row, lane), count)
         : takeHeads(asked, row.id, lane, count)
     })
     if (asked.started.length > 0) leaseEach.run(workerNum, request.token, now, `[${asked.started.join(',')}]`)
@@ -150,82 +157,31 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return rows.length
   }
 
-  /** The plain line and those with limits or groups take turns; closed ones do not count. */
-  function takeWithLimits(asked: Asked, queue: string, queueId: number, lane: number, count: number): number {
-    const found = takeOpen(asked, queue, queueId, lane, count)
-    if (found === count || !asked.moved) return found
-    asked.moved = false
-    return found + takeOpen(asked, queue, queueId, lane, count - found)
-  }
-
-  function takeOpen(asked: Asked, queue: string, queueId: number, lane: number, count: number): number {
-    const open: (FlowLine | undefined)[] = []
-    if (head.get(queueId, lane) !== undefined && flow.room(queue, '', asked.now) > 0) open.push(undefined)
-    for (const line of places.lines(queueId, lane)) {
-      if (line.jobs > 0 && flow.room(queue, line.name, asked.now) > 0) open.push(line)
-    }
-    return takeByTurns(open, count, asked.turn, (line, share) =>
-      line === undefined
-        ? takeFromPlain(asked, queue, queueId, lane, share)
-        : takeFromLine(asked, line, share),
-    )
-  }
-
-  function takeFromLine(asked: Asked, line: FlowLine, count: number): number {
-    const { now } = asked
-    const most = Math.min(count, flow.room(line.queue, line.name, now))
-    const { taken, moved } = flow.take(line, most, now)
-    if (moved) asked.moved = true
-    if (taken.length < most && line.jobs > 0) asked.more = true
-    const suspect = flow.isSuspect(line.name)
-    for (const job of taken) {
-      places.remember(job.seq, job.job)
-      const { group, key } = job.job.flow ?? noFlow
-      startOne(
-        asked,
-        toClaimed(job.row as JobRowHead, asked.token, now, { group, key, suspect }),
-        job.row as JobRowHead,
-      )
-    }
-    return taken.length
-  }
-
-  /** Jobs whose definition got limits while they waited go to a line of their own. */
-  function takeFromPlain(asked: Asked, queue: string, queueId: number, lane: number, count: number): number {
-    const { now, token } = asked
-    let found = 0
-    for (let looked = 0; ; ) {
-      const most = Math.min(count - found, flow.room(queue, '', now))
-      if (most <= 0) break
-      const rows = take.all(queueId, lane, most)
-      const last = rows.at(-1)
-      if (last === undefined) break
-      if (looked >= mostMoved) {
-        asked.more = true
-        break
-      }
-      leave.run(queueId, lane, last[0])
-      looked += rows.length
-      let started = 0
-      for (const row of rows) {
-        if (flow.jobGate(tables.kind(row[2]).name) !== undefined) {
-          flow.enter(places.job(row[0]), false, now)
-          asked.moved = true
-          continue
-        }
-        startOne(asked, toClaimed(row, token, now), row)
-        started++
-      }
-      flow.started(queue, '', started, now)
-      found += started
-    }
+  function takeWithLimits(asked: Asked, lane: StoredLane, count: number): number {
+    const { turn, now, token } = asked
+    const { found, more } = takeFromLane(flow, lane, count, { turn, now, plain, start })
+    if (more) asked.more = true
     return found
-  }
 
-  function startOne({ claimed, started }: Asked, job: ClaimedJob, row: JobRowHead): void {
-    started.push(row[0])
-    tally.move(row[2], 'pending', 'running', 1)
-    claimed.push(job)
+    function plain(most: number): FlowJob[] {
+      const rows = take.all(lane.queueId, lane.num, most)
+      const last = rows.at(-1)
+      if (last !== undefined) leave.run(lane.queueId, lane.num, last[0])
+      return rows.map((row) => ({
+        job: places.subjectOf(tables.kind(row[2]), null, null, null),
+        rank: 0,
+        seq: row[0],
+        row,
+      }))
+    }
+
+    function start({ job, seq, row }: FlowJob, suspect: boolean): void {
+      places.remember(seq, job)
+      asked.started.push(seq)
+      const { group, key } = job.flow ?? noFlow
+      asked.claimed.push(toClaimed(row as JobRowHead, token, now, { group, key, suspect }))
+      tally.move((row as JobRowHead)[2], 'pending', 'running', 1)
+    }
   }
 
   function toClaimedAgain(row: [...Row, number], token: string): ClaimedJob {

@@ -1,5 +1,6 @@
-import { FlowControl, type FlowPlaces, type FlowSubject, type Line } from '../../core/flow/control.js'
+import { FlowControl } from '../../core/flow/control.js'
 import type { Gate } from '../../core/flow/gate.js'
+import type { FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
 import type { GateRef } from '../../core/flow/settings.js'
 import type { JobRowHead } from './claim.js'
 import { GateTable, type StoredGate } from './gates.js'
@@ -20,8 +21,7 @@ export interface FlowJob {
 }
 
 export interface FlowLine extends Line {
-  /** How many stand in it. */
-  jobs: number
+  size: number
 }
 
 export type Flow = FlowControl<FlowJob, FlowLine, StoredGate>
@@ -168,7 +168,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
       const num = this.#addLine.get(queueId, lane, name) as number
-      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0, jobs: 0 }
+      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0, size: 0 }
       lines.push(line)
       this.concern({ of: 'queue', name: queue })
     }
@@ -329,7 +329,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   write(): void {
     this.gates.write()
     for (const line of this.#changedLines)
-      this.#writeLine.run(line.served, line.tag, line.backTag, line.jobs, line.num)
+      this.#writeLine.run(line.served, line.tag, line.backTag, line.size, line.num)
     this.#changedLines.clear()
     this.#isFresh = false
     if (this.gates.isLarge) this.forget()
@@ -355,12 +355,12 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#isFresh = this.#tables.db.inTransaction
   }
 
-  /** Its turn in line; of a parked job, the line that it belongs in as a negative number. */
   #countIn(line: FlowLine, change: number): void {
-    line.jobs += change
+    line.size += change
     this.keepLine(line)
   }
 
+  /** `turn`: in its line; of a parked job, the line that it belongs in as a negative number. */
   #place(job: FlowJob, turn: number): void {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)

@@ -289,7 +289,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
-    acquire,
+    acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
     gates: makeReadGates(places, clock),
     read,
   }
@@ -307,13 +307,6 @@ function makeEngine(connection: Connection, clock: Clock) {
   function opens(wanted: ClaimRequest): number | undefined {
     const at = claim.opensAt(wanted)
     return at === undefined ? undefined : Math.max(0, at - clock.now())
-  }
-
-  function acquire({ limiter, permits }: AcquireRequest): AcquireResult {
-    const now = clock.now()
-    const askAgainAt = flow.acquire(limiter, permits, now)
-    const most = places.findGate({ of: 'limiter', name: limiter })?.settings.limit?.rate?.burst
-    return { granted: askAgainAt === undefined, retryIn: (askAgainAt ?? now) - now, most }
   }
 
   function renew(request: ExtendRequest): ExtendResult {

@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import type { FlowSubject } from '../../core/flow/control.js'
 import { superseded } from '../../core/flow/dedupe.js'
+import type { FlowSubject } from '../../core/flow/places.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'

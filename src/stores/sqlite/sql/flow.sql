@@ -30,7 +30,7 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?
 
 -- :lines  of a lane, as they came
-SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag, l.jobs
+SELECT l.id AS num, q.name AS queue, l.lane, l.name, l.served, l.tag, l.back_tag AS backTag, l.jobs AS size
 FROM millrace_line l JOIN millrace_queue q ON q.id = l.queue WHERE l.queue = ? AND l.lane = ? ORDER BY l.id
 
 -- :addLine

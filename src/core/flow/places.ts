@@ -1,0 +1,72 @@
+/** What flow control knows of jobs and lines, and what it asks of the engine that keeps them. */
+
+import type { Gate } from './gate.js'
+import type { GateRef, JobFlow } from './settings.js'
+import type { TurnOwner } from './turns.js'
+
+/** What flow control needs to know of a job. */
+export interface FlowSubject {
+  readonly name: string
+  readonly queue: string
+  readonly lane: number
+  readonly flow: JobFlow | undefined
+}
+
+export interface Waiting<G extends Gate = Gate> {
+  readonly job: FlowSubject
+  /** Its turn. */
+  rank: number
+  /** Remembered here while it waits. */
+  gates?: readonly G[] | undefined
+}
+
+export interface Line extends TurnOwner {
+  readonly num: number
+  readonly queue: string
+  readonly lane: number
+  /** The definition whose limits it waits for; empty for jobs that only have groups. */
+  readonly name: string
+  /** The tag that was handed out last. */
+  served: number
+  /** Jobs that stand in it. */
+  readonly size: number
+}
+
+/** What an engine keeps, all of it inside the step that is being carried out. */
+export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+  /** Calls `forget` if others may have changed what is remembered here. */
+  refresh(): void
+  findGate(ref: GateRef): G | undefined
+  /** Makes it on first use. */
+  gate(ref: GateRef): G
+  /** Its state changed. */
+  keepGate(gate: G): void
+  forgetGate(gate: G): void
+  /** Gates whose `dueAt` has come, the earliest first. */
+  dueGates(now: number, limit: number): G[]
+  /** Gates whose `idleAt` has come. */
+  idleGates(now: number, limit: number): G[]
+  line(queue: string, lane: number, name: string): L
+  keepLine(line: L): void
+  /** Takes the first jobs out of a line. */
+  takeHeads(line: L, count: number): J[]
+  stand(job: J, line: L): void
+  /** Its rank is the number of the line that it belongs in. */
+  park(job: J, gate: G): void
+  /** Of those that belong in a line, takes the one that has waited longest out from behind the gate. */
+  unpark(gate: G, line: number): J | undefined
+  /** Takes a job out of wherever it waits; tells its line, and the gate that it was parked behind if it was. */
+  remove(job: J): { readonly line: number; readonly behind: G | undefined }
+  /** Groups of a queue or keys of a definition that have parked jobs. */
+  parkedUnder(ref: GateRef): Iterable<G>
+  /** Those of queues and definitions that count what runs. */
+  countingGates(): G[]
+  /** Jobs of a queue or a definition that run now. */
+  running(ref: GateRef): number
+  /** From now on the queues that have such jobs know that flow control concerns them. */
+  concern(ref: GateRef): void
+  /** A permit came back: jobs of the same queue, and of the same definition in other queues, may start. */
+  ready(job: FlowSubject): void
+  breakerChanged(job: string, gate: G): void
+  quarantined(job: string, on: boolean): void
+}
