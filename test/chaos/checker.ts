@@ -399,15 +399,18 @@ function countDuplicates({ jobs }: History): number {
   return duplicates
 }
 
+type LaneStart = Pick<Lease, 'id' | 'lane'>
+
 /**
  * I9. `starts` of one loaded run: all jobs were there before the first start. As long as each lane has jobs,
- * each gets its share of the starts, and the lowest lane never waits longer than a round and two batches.
+ * each gets its share of the starts, and the lowest lane never waits longer than a round of every worker and
+ * what each of them starts at once before and after it.
  */
 export function checkLanes(
-  starts: readonly Lease[],
+  starts: readonly LaneStart[],
   enqueued: readonly number[],
   weights: readonly number[],
-  batch: number,
+  { workers, concurrency }: { readonly workers: number; readonly concurrency: number },
 ): Violation[] {
   const loaded = whileLoaded(starts, enqueued)
   const violations: Violation[] = []
@@ -424,7 +427,7 @@ export function checkLanes(
     }
   })
   const lowest = weights.length - 1
-  const bound = total / (weights[lowest] ?? 1) + 2 * batch
+  const bound = workers * (total / (weights[lowest] ?? 1) + 2 * concurrency)
   let gap = 0
   for (const { lane } of loaded) {
     gap = lane === lowest ? 0 : gap + 1
@@ -440,7 +443,7 @@ export function checkLanes(
 }
 
 /** The starts up to the moment when one lane has none left that never started. */
-function whileLoaded(starts: readonly Lease[], enqueued: readonly number[]): readonly Lease[] {
+function whileLoaded(starts: readonly LaneStart[], enqueued: readonly number[]): readonly LaneStart[] {
   const left = [...enqueued]
   const seen = new Set<string>()
   for (const [i, { id, lane }] of starts.entries()) {

@@ -4,18 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClaimedJob, OrphanedJob, Outcome, Settlement } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { Random } from '../chaos/random.js'
-
-export interface FlowProcessConfig {
-  readonly file: string
-  readonly worker: string
-  readonly seed: number
-  readonly leaseMs: number
-}
+import type { ProcessConfig } from './fleet.js'
 
 const retain = 3_600_000
 
 process.on('disconnect', () => process.exit())
-const { file, worker, seed, leaseMs } = JSON.parse(process.argv[2] ?? '') as FlowProcessConfig
+const { file, worker, seed, leaseMs } = JSON.parse(process.argv[2] ?? '') as ProcessConfig
 const random = new Random(seed)
 const store = new SqliteStore({ file, synchronous: 'normal' })
 await store.open()

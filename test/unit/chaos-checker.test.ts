@@ -227,12 +227,12 @@ describe('I9: lanes', () => {
   test('in turn by weight are fair', () => {
     const round = [0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0]
     const lanes = Array.from({ length: 10 }, () => round).flat()
-    expect(checkLanes(startsIn(lanes), enqueuedPerLane, weights, 4)).toEqual([])
+    expect(checkLanes(startsIn(lanes), enqueuedPerLane, weights, { workers: 1, concurrency: 4 })).toEqual([])
   })
 
   test('convicts lanes that are emptied one after the other', () => {
     const lanes = enqueuedPerLane.flatMap((count, lane) => Array.from({ length: count }, () => lane))
-    const violations = checkLanes(startsIn(lanes), enqueuedPerLane, weights, 4)
+    const violations = checkLanes(startsIn(lanes), enqueuedPerLane, weights, { workers: 1, concurrency: 4 })
     expect(violations).toContainEqual(violation('I9', 'lane 3 had 0.0 % of the starts, due 6.7 %'))
     expect(violations).toContainEqual(
       violation('I9', 'the lowest lane waited for 24 starts, the bound is 23'),

@@ -7,6 +7,7 @@ import { settings } from '../settings.js'
 
 const lanes = ['critical', 'high', 'default', 'low'] as const
 const weights = [8, 4, 2, 1]
+const workers = 2
 
 export const lanesUnderLoad = fault('lanes', 0.3, async (arena) => {
   const enqueued = weights.map((weight) => weight * 100)
@@ -16,17 +17,18 @@ export const lanesUnderLoad = fault('lanes', 0.3, async (arena) => {
   }
   // Jobs held beyond the slots would start in an order that was decided earlier.
   const start = () => arena.startWorker({ prefetch: 0 })
-  const workers: Member[] = await Promise.all([start(), start()])
+  const fleet: Member[] = await Promise.all(Array.from({ length: workers }, start))
   while (arena.kills < arena.options.kills) {
     await sleep(arena.random.between(50, 200))
-    await arena.kill(workers.shift() as Member)
-    workers.push(await start())
+    await arena.kill(fleet.shift() as Member)
+    fleet.push(await start())
   }
   return arena.judge({
     injected: arena.kills,
     inspect: ({ events }) => {
       const starts = events.filter((event) => event.e === 'start')
-      for (const { invariant, text } of checkLanes(starts, enqueued, weights, 2 * settings.concurrency)) {
+      const { concurrency } = settings
+      for (const { invariant, text } of checkLanes(starts, enqueued, weights, { workers, concurrency })) {
         arena.accuse(invariant, text)
       }
       return undefined
