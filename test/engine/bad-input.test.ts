@@ -9,6 +9,7 @@ import {
 } from 'millrace'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { outcomeOf } from '../outcome.js'
 import { realMill, storeOf, testMill } from './mill.js'
 
 const any = defineJob({ name: 'any', run: (input: unknown) => input })
@@ -287,18 +288,7 @@ describe('bad input', () => {
     }
     const { claimed } = await store.exchange({ worker: 'w', settlements: [], claim })
     const { id, token } = claimed[0] as ClaimedJob
-    const outcome = {
-      to: 'completed',
-      spent: true,
-      crashed: false,
-      delay: 0,
-      retain: 1000,
-      result: undefined,
-      failure: undefined,
-      reason: undefined,
-      excused: false,
-      hold: 0,
-    } as const
+    const outcome = outcomeOf({ to: 'completed', retain: 1000 })
     const settle = () =>
       store.exchange({
         worker: 'w',

@@ -1,6 +1,8 @@
 /** What went wrong once, or could: each of these was a defect before it was a test. */
+
 import { defineJob } from 'millrace'
 import { describe, expect, test } from 'vitest'
+import { outcomeOf } from '../outcome.js'
 import { realMill, signal, storeOf, testMill } from './mill.js'
 
 const echo = defineJob({ name: 'echo', run: (n: number) => n })
@@ -251,18 +253,7 @@ describe('a job that was lost and claimed again by the same worker', () => {
     const { orphans } = await store.sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
     expect(orphans.map(({ id }) => id)).toEqual(claimed.jobs.map(({ id }) => id))
     const [orphan] = orphans
-    const outcome = {
-      to: 'pending',
-      spent: true,
-      crashed: true,
-      delay: 0,
-      retain: 0,
-      result: undefined,
-      failure: undefined,
-      reason: undefined,
-      excused: false,
-      hold: 0,
-    } as const
+    const outcome = outcomeOf({ to: 'pending', crashed: true })
     await store.exchange({
       worker: worker.id,
       rescue: true,

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClaimedJob, OrphanedJob, Outcome, Settlement } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { Random } from '../chaos/random.js'
+import { outcomeOf } from '../outcome.js'
 import type { ProcessConfig } from './fleet.js'
 
 const retain = 3_600_000
@@ -72,21 +73,6 @@ async function rescue({ id, token, worker: lost }: OrphanedJob): Promise<void> {
   const outcome = outcomeOf({ to: 'pending', crashed: true, failure: failure('the worker was lost') })
   const settlements = [{ id, token, outcome, inserts: undefined }]
   await store.exchange({ worker: lost, settlements, claim: undefined, rescue: true })
-}
-
-function outcomeOf(fields: Partial<Outcome> & Pick<Outcome, 'to'>): Outcome {
-  return {
-    spent: true,
-    crashed: false,
-    delay: 0,
-    retain: 0,
-    result: undefined,
-    failure: undefined,
-    reason: undefined,
-    excused: false,
-    hold: 0,
-    ...fields,
-  }
 }
 
 function failure(message: string): NonNullable<Outcome['failure']> {

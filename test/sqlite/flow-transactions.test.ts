@@ -4,6 +4,7 @@ import { type DepthOptions, defineJob, Millrace, type NewJob } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { afterEach, expect, test } from 'vitest'
 import { file } from '../engine/mill.js'
+import { outcomeOf } from '../outcome.js'
 
 const opened: { close(): unknown }[] = []
 
@@ -96,18 +97,7 @@ async function shop(depth: DepthOptions) {
   return { mill, db, order }
 }
 
-const completed = {
-  to: 'completed',
-  spent: true,
-  crashed: false,
-  delay: 0,
-  retain: 0,
-  result: undefined,
-  failure: undefined,
-  reason: undefined,
-  excused: false,
-  hold: 0,
-} as const
+const completed = outcomeOf({ to: 'completed' })
 
 async function enqueueAndClaim(store: SqliteStore, ids: readonly string[]) {
   await store.insert(ids.map((id) => job(id)))
