@@ -13,7 +13,7 @@ import type { WorkerOptions } from '../worker/options.js'
 import type { Worker } from '../worker/worker.js'
 import { VirtualClock } from './virtual-clock.js'
 
-export interface TestMillOptions extends Pick<MillraceOptions, 'jobs' | 'codec' | 'random'> {
+export interface TestMillOptions extends Omit<MillraceOptions, 'store' | 'clock'> {
   /** Where virtual time starts. @default '2030-01-01T00:00:00Z' */
   readonly start?: number | string | Date
   /** `enqueue` runs the job, and what follows from it, before it returns. @default false */
@@ -52,19 +52,14 @@ export class TestMill extends Millrace {
   #draining = 0
 
   constructor(options: TestMillOptions = {}) {
-    const clock = new VirtualClock(options.start)
-    const store = options.store?.(clock) ?? new MemoryStore({ clock })
-    super({
-      store,
-      clock,
-      random: options.random ?? (() => 0.5),
-      ...(options.jobs !== undefined && { jobs: options.jobs }),
-      ...(options.codec !== undefined && { codec: options.codec }),
-    })
+    const { start, inline, store: makeStore, worker, ...rest } = options
+    const clock = new VirtualClock(start)
+    const store = makeStore?.(clock) ?? new MemoryStore({ clock })
+    super({ random: () => 0.5, ...rest, store, clock })
     this.clock = clock
     this.#store = store
-    this.#inline = options.inline ?? false
-    this.#workerOptions = { ...options.worker, handleSignals: false }
+    this.#inline = inline ?? false
+    this.#workerOptions = { ...worker, handleSignals: false }
   }
 
   override enqueue<I, O, R>(

@@ -50,6 +50,24 @@ describe('TestMill', () => {
     await mill.close()
   })
 
+  test('takes limits of queues and limiters, and waits for them in virtual time', async () => {
+    const at: number[] = []
+    const work = defineJob({ name: 'work', limiter: 'api', run: () => void at.push(mill.clock.now() - start) })
+    const mill: TestMill = new TestMill({
+      jobs: [work],
+      queues: { default: { depth: { max: 3 } } },
+      limiters: { api: { max: 1, per: '1s' } },
+    })
+    const start = mill.clock.now()
+    await mill.enqueueMany(work, [1, 2, 3])
+    await expect(mill.enqueue(work, 4)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    await mill.advance('900ms')
+    expect(at).toEqual([0])
+    await mill.advance('2s')
+    expect(at.length).toBe(3)
+    await mill.close()
+  })
+
   test('says what was enqueued when the assertion fails', async () => {
     const mill = new TestMill({ jobs: [remind] })
     await mill.enqueue(remind, { user: 'ann' })
