@@ -8,7 +8,7 @@ import type { Runtime } from './runtime.js'
 import { sumStates } from './stats.js'
 
 /** Settings are chosen for all processes and hold until they are changed again; null goes back to the code's. */
-async function choose(runtime: Runtime, gate: GateRef, change: FlowChange): Promise<void> {
+export async function choose(runtime: Runtime, gate: GateRef, change: FlowChange): Promise<void> {
   await runtime.ready()
   await runtime.store.configure({ gate, change, declared: false })
 }
@@ -19,7 +19,7 @@ async function read(runtime: Runtime, ref: GateRef, owner?: string): Promise<Gat
   return gates[0]
 }
 
-function limitChange(limit: LimitOptions | null, field: string): Limit | null {
+export function limitChange(limit: LimitOptions | null, field: string): Limit | null {
   return limit === null ? null : compileLimit(limit, field)
 }
 
@@ -58,12 +58,12 @@ export class DefinitionHandle {
   }
 
   /** Of all its jobs together. */
-  limit(limit: LimitOptions | null): Promise<void> {
+  async limit(limit: LimitOptions | null): Promise<void> {
     return choose(this.#runtime, this.#ref, { limit: limitChange(limit, 'limit') })
   }
 
   /** Of the jobs of each key. */
-  keyLimit(limit: LimitOptions | null): Promise<void> {
+  async keyLimit(limit: LimitOptions | null): Promise<void> {
     return choose(this.#runtime, this.#ref, { each: limitChange(limit, 'keyLimit') })
   }
 
@@ -122,12 +122,12 @@ export class GroupHandle {
   }
 
   /** Instead of the queue's `groupLimit`. */
-  limit(limit: LimitOptions | null): Promise<void> {
+  async limit(limit: LimitOptions | null): Promise<void> {
     return choose(this.#runtime, this.#ref, { limit: limitChange(limit, 'limit') })
   }
 
   /** Jobs in a turn, for those that come from now on. */
-  weight(weight: number | null): Promise<void> {
+  async weight(weight: number | null): Promise<void> {
     const change = weight === null ? null : integer(weight, 'weight', 1, bounds.weight)
     return choose(this.#runtime, this.#ref, { weight: change })
   }
@@ -139,13 +139,4 @@ export class GroupHandle {
 
 export function groupStatus({ ref, declared, chosen, pending, running }: GateRecord): GroupStatus {
   return { name: ref.name, pending, running, paused: { ...declared, ...chosen }.paused ?? false }
-}
-
-/** For a queue: the limit of all its jobs, and of each of its groups. */
-export function limitQueue(runtime: Runtime, queue: string, limit: LimitOptions | null): Promise<void> {
-  return choose(runtime, { of: 'queue', name: queue }, { limit: limitChange(limit, 'limit') })
-}
-
-export function limitGroups(runtime: Runtime, queue: string, limit: LimitOptions | null): Promise<void> {
-  return choose(runtime, { of: 'queue', name: queue }, { each: limitChange(limit, 'groupLimit') })
 }

@@ -2,10 +2,11 @@ import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { compileDepth, type DepthOptions, type LimitOptions } from '../core/flow/options.js'
+import type { GateRef } from '../core/flow/settings.js'
 import type { JobState, jobStates } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
 import { integer, name } from '../core/options.js'
-import { GroupHandle, type GroupStatus, groupStatus, limitGroups, limitQueue } from './gates.js'
+import { choose, GroupHandle, type GroupStatus, groupStatus, limitChange } from './gates.js'
 import type { PageOptions } from './inspect.js'
 import type { Runtime } from './runtime.js'
 import { sumStates } from './stats.js'
@@ -50,21 +51,19 @@ export class QueueHandle {
     this.#runtime.events.emit('resumed', { queue: this.name })
   }
 
-  /** Of all its jobs together, for all processes, until it is changed again; null takes it away. */
-  limit(limit: LimitOptions | null): Promise<void> {
-    return limitQueue(this.#runtime, this.name, limit)
+  /** Of all its jobs together, for all processes, until it is changed again; null goes back to the code's. */
+  async limit(limit: LimitOptions | null): Promise<void> {
+    return choose(this.#runtime, this.#ref, { limit: limitChange(limit, 'limit') })
   }
 
   /** Of the jobs of each group. */
-  groupLimit(limit: LimitOptions | null): Promise<void> {
-    return limitGroups(this.#runtime, this.name, limit)
+  async groupLimit(limit: LimitOptions | null): Promise<void> {
+    return choose(this.#runtime, this.#ref, { each: limitChange(limit, 'groupLimit') })
   }
 
-  /** How many ready jobs it takes; null takes the limit away. */
+  /** How many ready jobs it takes; null goes back to the code's. */
   async depthLimit(depth: DepthOptions | null): Promise<void> {
-    const change = { depth: depth === null ? null : compileDepth(depth) }
-    await this.#runtime.ready()
-    await this.#runtime.store.configure({ gate: { of: 'queue', name: this.name }, change, declared: false })
+    return choose(this.#runtime, this.#ref, { depth: depth === null ? null : compileDepth(depth) })
   }
 
   group(group: string | number): GroupHandle {
@@ -148,6 +147,10 @@ export class QueueHandle {
       } while (cursor !== undefined)
     }
     return removed
+  }
+
+  get #ref(): GateRef {
+    return { of: 'queue', name: this.name }
   }
 
   async #configure(paused: boolean): Promise<void> {

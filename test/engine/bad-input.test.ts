@@ -150,6 +150,23 @@ describe('bad input', () => {
     expect((await refusal(() => mill.worker({ [field]: value }))).field).toBe(field)
   })
 
+  test.each<[string, (mill: Millrace) => Promise<void>, string]>([
+    ["a queue's limit", (mill) => mill.queue('main').limit({ concurrency: 0 }), 'limit.concurrency'],
+    ["a queue's limit of groups", (mill) => mill.queue('main').groupLimit({}), 'groupLimit'],
+    ["a queue's depth", (mill) => mill.queue('main').depthLimit({ max: 0 }), 'depth.max'],
+    [
+      "a definition's limit",
+      (mill) => mill.definition('work').limit({ concurrency: 0.5 }),
+      'limit.concurrency',
+    ],
+    ["a definition's limit of keys", (mill) => mill.definition('work').keyLimit({}), 'keyLimit'],
+    ["a group's limit", (mill) => mill.queue('main').group('a').limit({}), 'limit'],
+    ["a group's weight", (mill) => mill.queue('main').group('a').weight(0), 'weight'],
+  ])('%s rejects, and does not throw', async (_what, set, field) => {
+    const mill = testMill()
+    await expect(set(mill)).rejects.toMatchObject({ code: 'INVALID_OPTION', field })
+  })
+
   test('a misspelt option gets a hint', async () => {
     const error = await refusal(() => testMill({ jobs: [any] }).worker({ concurency: 5 } as never))
     expect(error.message).toContain("did you mean 'concurrency'?")

@@ -52,7 +52,11 @@ describe('TestMill', () => {
 
   test('takes limits of queues and limiters, and waits for them in virtual time', async () => {
     const at: number[] = []
-    const work = defineJob({ name: 'work', limiter: 'api', run: () => void at.push(mill.clock.now() - start) })
+    const work = defineJob({
+      name: 'work',
+      limiter: 'api',
+      run: () => void at.push(mill.clock.now() - start),
+    })
     const mill: TestMill = new TestMill({
       jobs: [work],
       queues: { default: { depth: { max: 3 } } },
