@@ -1,10 +1,14 @@
 import type { Database } from './connection.js'
 
-/** Where jobs stand in line: side by side, or here and there. */
-export type Positions = { readonly from: number; readonly to: number } | { readonly list: string }
+/** Where jobs stand in line: side by side, or, with a list, here and there between two of them. */
+export interface Positions {
+  readonly from: number
+  readonly to: number
+  readonly list: string | undefined
+}
 
 export function only(seq: number): Positions {
-  return { from: seq, to: seq }
+  return { from: seq, to: seq, list: undefined }
 }
 
 /** Side by side costs less, whatever the order in which the jobs ended. */
@@ -16,7 +20,7 @@ export function positionsOf(seqs: readonly number[]): Positions {
     if (seq > to) to = seq
   }
   const sideBySide = to - from + 1 === seqs.length && new Set(seqs).size === seqs.length
-  return sideBySide ? { from, to } : { list: `[${seqs.join(',')}]` }
+  return { from, to, list: sideBySide ? undefined : `[${seqs.join(',')}]` }
 }
 
 /** A statement about jobs at positions, which it names with `BETWEEN ? AND ?`. */
@@ -25,9 +29,9 @@ export function prepareAt<Row>(db: Database, text: string): AtPositions<Row> {
   const list = db.prepare<unknown[], Row>(
     text.replace('BETWEEN ? AND ?', 'IN (SELECT value FROM json_each(?))'),
   )
-  const pick = (positions: Positions) => ('list' in positions ? list : range)
+  const pick = (positions: Positions) => (positions.list === undefined ? range : list)
   const values = (positions: Positions) =>
-    'list' in positions ? [positions.list] : [positions.from, positions.to]
+    positions.list === undefined ? [positions.from, positions.to] : [positions.list]
   return {
     run: (before, positions, after = none) => pick(positions).run(...before, ...values(positions), ...after),
     get: (before, positions, after = none) => pick(positions).get(...before, ...values(positions), ...after),

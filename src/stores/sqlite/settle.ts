@@ -197,9 +197,17 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
 export type Remove = (positions: Positions) => void
 
 export function makeRemove({ db }: Tables): Remove {
-  const statements = [sql.remove, sql.removeAttempts, sql.removeLogs].map((text) => prepareAt(db, text))
+  const jobs = prepareAt(db, sql.remove)
+  const beside = [
+    { first: db.prepare(sql.firstAttempt), remove: prepareAt(db, sql.removeAttempts) },
+    { first: db.prepare(sql.firstLog), remove: prepareAt(db, sql.removeLogs) },
+  ]
   return (positions) => {
-    for (const statement of statements) statement.run([], positions)
+    jobs.run([], positions)
+    const { from, to, list } = positions
+    // Most jobs have neither: one look is less than one for each.
+    for (const { first, remove } of beside)
+      if (list === undefined || first.get(from, to) !== undefined) remove.run([], positions)
   }
 }
 

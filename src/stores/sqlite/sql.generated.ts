@@ -309,6 +309,12 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
   removeLogs: `
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 `,
+  firstAttempt: `
+SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
+`,
+  firstLog: `
+SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
+`,
   completeSilent: `
 UPDATE millrace_job SET
   state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL
