@@ -159,6 +159,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   function takeWithLimits(asked: Asked, lane: StoredLane, count: number): number {
     const { turn, now, token } = asked
+    const started = places.startedBy(token)
     const { found, more } = takeFromLane(flow, lane, count, { turn, now, plain, start })
     if (more) asked.more = true
     return found
@@ -176,7 +177,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     }
 
     function start({ job, seq, row }: FlowJob, suspect: boolean): void {
-      places.remember(seq, job)
+      started.set(seq, job)
       asked.started.push(seq)
       const { group, key } = job.flow ?? noFlow
       asked.claimed.push(toClaimed(row as JobRowHead, token, now, { group, key, suspect }))

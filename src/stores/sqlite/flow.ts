@@ -7,6 +7,7 @@ import { GateTable, type StoredGate } from './gates.js'
 import { type Positions, prepareAt } from './positions.js'
 import { flow as sql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
+import type { Lease } from './token.js'
 
 /** A pending job that flow control has in hand. */
 export interface FlowJob {
@@ -45,9 +46,9 @@ export interface SubjectRow {
 
 type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
 
-/** Subjects per kind of job that are remembered, and running jobs. */
+/** Subjects per kind of job that are remembered, and claims whose jobs run. */
 const mostRemembered = 10_000
-const mostRunning = 50_000
+const mostClaims = 1_000
 
 export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly gates: GateTable
@@ -57,8 +58,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #signals: FlowSignals
   readonly #lines = new Map<string, FlowLine[]>()
   readonly #changedLines = new Set<FlowLine>()
-  /** By the positions of jobs that this process runs. */
-  readonly #running = new Map<number, FlowSubject>()
+  /** Jobs that this process runs, by their claims and positions: another job may get a position after them. */
+  readonly #running = new Map<string, Map<number, FlowSubject>>()
   readonly #known = new Map<number, Map<string, FlowSubject>>()
   readonly #queuesOfJob = new Map<string, readonly string[]>()
   readonly #readQueuesOfJob
@@ -230,28 +231,33 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return { line: line?.num ?? 0, behind: undefined }
   }
 
-  /** A job of this process starts: what it belongs to does not change while it runs. */
-  remember(seq: number, subject: FlowSubject): void {
-    if (this.#running.size >= mostRunning) this.#running.clear()
-    this.#running.set(seq, subject)
+  /** Where to note the jobs that a claim starts: what they belong to does not change while they run. */
+  startedBy(claim: string): Map<number, FlowSubject> {
+    let started = this.#running.get(claim)
+    if (started === undefined) {
+      started = new Map()
+      if (this.#running.size >= mostClaims) this.#running.clear()
+      this.#running.set(claim, started)
+    }
+    return started
   }
 
-  /** What flow control knows these jobs by, whose leases have just ended; one object for all that are alike to it. */
-  subjects(
-    leases: readonly { readonly seq: number; readonly kind: number }[],
-    positions: Positions,
-  ): FlowSubject[] {
+  /** What flow control knows these jobs of one claim by, whose leases have just ended; one object for all that are alike to it. */
+  subjects(claim: string, leases: readonly Lease[], positions: Positions): FlowSubject[] {
+    const started = this.#running.get(claim)
     let stored: Map<number, SubjectRow> | undefined
-    return leases.map(({ seq, kind }) => {
-      const known = this.#running.get(seq)
+    const subjects = leases.map(({ seq, kind }) => {
+      const known = started?.get(seq)
       if (known !== undefined) {
-        this.#running.delete(seq)
+        started?.delete(seq)
         return known
       }
       stored ??= new Map(this.#subjects.all([], positions).map((row) => [row.seq, row]))
       const row = stored.get(seq)
       return this.subjectOf(this.#tables.kind(kind), row?.grp ?? null, row?.key ?? null, row?.gated ?? null)
     })
+    if (started?.size === 0) this.#running.delete(claim)
+    return subjects
   }
 
   /** What is stored at this position. */

@@ -62,6 +62,8 @@ export function makeInsert(
         ? standingJob(job.id)
         : undefined
     if (known !== undefined) return { status: 'duplicate', state: known.state }
+    // The one whose place it takes may have come in the same batch, and must stand in line by then.
+    if (job.dedupe !== undefined) run.end()
     const verdict = job.dedupe === undefined ? undefined : holders.dedupe(job, job.dedupe, now)
     if (verdict !== undefined && 'status' in verdict) return verdict
     const dueAt = (job.runAt ?? now + job.delay) + (verdict?.delay ?? 0)

@@ -84,11 +84,16 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     function allEnded(leases: readonly Lease[], positions: Positions, outcome: Outcome, at: number): void {
       if (!leases.some((lease) => hasFlow(tables.kind(lease.kind).queue))) return
       const alike = new Map<FlowSubject, number>()
-      for (const subject of places.subjects(leases, positions))
+      for (const subject of places.subjects((leases[0] as Lease).claim, leases, positions))
         alike.set(subject, (alike.get(subject) ?? 0) + 1)
       for (const [subject, count] of alike) {
         if (hasFlow(subject.queue)) flow.ended(subject, outcome, at, count, now)
       }
+    }
+
+    function oneEnded(lease: Lease, outcome: Outcome, at: number): void {
+      const [subject] = places.subjects(lease.claim, [lease], only(lease.seq))
+      flow.ended(subject as FlowSubject, outcome, at, 1, now)
     }
 
     function completeAll(
@@ -117,7 +122,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         : heedCancel(settlement.outcome, whyNot(lease.seq))
       results[index] = settleResult(settlement.outcome, outcome)
       const { name, queue } = tables.kind(lease.kind)
-      if (outcome.hold > 0 || hasFlow(queue)) flow.ended(places.job(lease.seq).job, outcome, at, 1, now)
+      if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
       if (leavesNothing(outcome)) remove(only(lease.seq))

@@ -39,9 +39,11 @@ import {
   wait,
 } from './helpers.js'
 
+const leaveNothing = complete(undefined, { completed: 0, dead: 0 })
+
 const ends: readonly [string, Outcome][] = [
   ['complete', complete()],
-  ['complete and leave nothing', complete(undefined, { completed: 0, dead: 0 })],
+  ['complete and leave nothing', leaveNothing],
   ['retry', retryIn(1_000)],
   ['die', die()],
   ['cancel', stop()],
@@ -70,6 +72,28 @@ export function concurrencyLimits(test: Test): void {
       }
     })
   }
+
+  test('plain jobs that end do not give back what groups of jobs long gone had', async ({ store }) => {
+    await choose(store, groupGate('g'), { limit: { concurrency: 2 } })
+    await insertOne(store, { flow: inGroup('g') })
+    const [running] = await claim(store, 5)
+    for (let round = 0; round < 3; round++) {
+      // The group's job leaves nothing behind, and its place in the file goes to one of the others.
+      await insertOne(store, { flow: inGroup('g') })
+      for (const job of await claim(store, 5)) await settle(store, job, leaveNothing)
+      await insertMany(store, 4)
+      const plain = await claim(store, 5)
+      await store.exchange({
+        worker: 'worker',
+        settlements: plain.map(({ id, token }) => ({ id, token, outcome: leaveNothing, inserts: undefined })),
+        claim: undefined,
+      })
+    }
+    await insertMany(store, 5, { flow: inGroup('g') })
+    assert.equal((await claim(store, 5)).length, 1, 'one runs, so one may start')
+    assert.equal(await settle(store, running as ClaimedJob, complete()), 'applied')
+    assert.equal((await claim(store, 5)).length, 1)
+  })
 
   test('a cancel that was asked for gives the place back once, when the job ends', async ({ store }) => {
     await limitAll(store, 1)

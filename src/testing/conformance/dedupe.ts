@@ -6,11 +6,13 @@ import {
   claim,
   claimOne,
   complete,
+  idsOf,
   insertOne,
   newJob,
   read,
   retryIn,
   settle,
+  sorted,
   stateOf,
   statesOf,
   sweep,
@@ -37,6 +39,39 @@ export function dedupeTests(test: Test): void {
     await settle(store, await claimOne(store), complete(undefined, { completed: 0, dead: 0 }))
     assert.equal((await add(store, untilDone())).status, 'inserted')
   })
+
+  for (const [what, fields] of [
+    ['for later', { delay: 1_000 }],
+    ['in another lane', { lane: 0 }],
+    ['in another queue', { queue: 'other' }],
+    ['in a group', { flow: { gated: false, group: 'g', key: undefined } }],
+  ] as const) {
+    test(`a job may take the place of one in the same call: ${what}`, async ({ store, advance }) => {
+      const jobs = [
+        newJob(),
+        newJob({ ...replace(), input: '1' }),
+        newJob({ ...replace(), input: '2', ...fields }),
+        newJob(),
+      ]
+      const results = await store.insert(jobs)
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        ['inserted', 'inserted', 'replaced', 'inserted'],
+      )
+      const later = 'delay' in fields
+      const queues = ['main', 'other']
+      const claimed = await claim(store, 5, { queues })
+      assert.equal(claimed.length, later ? 2 : 3)
+      await advance(1_000)
+      await sweep(store)
+      const all = [...claimed, ...(await claim(store, 5, { queues }))]
+      assert.deepEqual(sorted(idsOf(all)), sorted(idsOf(jobs.filter((_, i) => i !== 2))))
+      assert.equal(all.find(({ id }) => id === jobs[1]?.id)?.input, '2')
+      for (const job of all) assert.equal(await settle(store, job, complete()), 'applied')
+      const { pending, scheduled, running } = await statesOf(store)
+      assert.deepEqual([pending, scheduled, running], [0, 0, 0])
+    })
+  }
 
   test('keys of one definition are not those of another', async ({ store }) => {
     assert.equal((await add(store, { ...untilDone(), name: 'one' })).status, 'inserted')
