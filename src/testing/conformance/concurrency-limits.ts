@@ -81,8 +81,9 @@ export function concurrencyLimits(test: Test): void {
       // The group's job leaves nothing behind, and its place in the file goes to one of the others.
       await insertOne(store, { flow: inGroup('g') })
       for (const job of await claim(store, 5)) await settle(store, job, leaveNothing)
-      await insertMany(store, 4)
-      const plain = await claim(store, 5)
+      await insertMany(store, 2, { queue: 'other' })
+      await insertMany(store, 2)
+      const plain = await claim(store, 5, { queues: ['main', 'other'] })
       await store.exchange({
         worker: 'worker',
         settlements: plain.map(({ id, token }) => ({ id, token, outcome: leaveNothing, inserts: undefined })),
