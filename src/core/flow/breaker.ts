@@ -4,6 +4,8 @@
  * run at a time; when enough of them end well it closes, and the first that fails opens it again.
  */
 
+import { spanSetBack } from './set-back.js'
+
 export interface BreakerPolicy {
   /** Share of failed runs, above 0 and up to 1, that opens it. */
   readonly failureRate: number
@@ -56,6 +58,12 @@ export function roomInBreaker(state: BreakerState, probes: number, now: number):
   if (state.phase === 'closed') return Number.POSITIVE_INFINITY
   if (state.phase === 'open' && now < state.until) return 0
   return Math.max(0, probes - state.probing)
+}
+
+/** The clock was set back: it waits as long as it was meant to. */
+export function breakerSetBack(state: BreakerState, now: number): BreakerState {
+  const { from, until } = spanSetBack({ from: state.at, until: state.until }, now)
+  return { ...state, at: from, until: state.phase === 'open' ? until : state.until }
 }
 
 /** Jobs start: the first of them after the cooldown are probes. */
