@@ -24,7 +24,11 @@ export interface WorkerOptions {
   readonly poll?: Duration
   /** How long `stop` waits for running jobs. @default '30s' */
   readonly grace?: Duration
-  /** How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. @default '5s' */
+  /**
+   * How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. A
+   * sandbox whose event loop is blocked cannot hear the signal and is killed after half a second.
+   * @default '5s'
+   */
   readonly abandonAfter?: Duration
   /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
   readonly prefetch?: number | 'auto'
