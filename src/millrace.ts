@@ -11,7 +11,7 @@ import { readStats, type Stats } from './client/stats.js'
 import { bounds } from './core/bounds.js'
 import type { Clock } from './core/clock.js'
 import { type Codec, jsonCodec } from './core/codec.js'
-import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js'
+import { type AnyJob, checkDefinition, type EnqueueOptions, type JobDefinition } from './core/definition.js'
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
@@ -137,7 +137,9 @@ export class Millrace {
 
   /** A kind of job, by its definition or name: its limits and breaker, at run time. */
   definition(job: AnyJob | string): DefinitionHandle {
-    return new DefinitionHandle(this.#runtime, typeof job === 'string' ? job : job.name)
+    if (typeof job === 'string') return new DefinitionHandle(this.#runtime, job)
+    checkDefinition(job, 'a definition made by defineJob, or its name')
+    return new DefinitionHandle(this.#runtime, job.name)
   }
 
   /**

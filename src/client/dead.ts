@@ -6,7 +6,8 @@ import { MillraceError } from '../core/errors.js'
 import { integer, invalid, lane, name, noUnknown, time } from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
-import { encodeInput, overrides, placement } from './new-job.js'
+import { encodeInput, overrides } from './new-job.js'
+import { placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
 /** Which dead letters; an empty filter means all. */

@@ -1,15 +1,22 @@
 import { bounds } from '../core/bounds.js'
-import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
+import {
+  type AnyJob,
+  checkDefinition,
+  type EnqueueOptions,
+  type JobDefinition,
+  parseInput,
+} from '../core/definition.js'
 import { isMillraceError, MillraceError, queueFull } from '../core/errors.js'
 import type { Overflow } from '../core/flow/depth.js'
 import type { NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
-import { invalid, noUnknown } from '../core/options.js'
+import { noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Declarations } from './declare.js'
 import type { EnqueueStatus, Inspector, JobHandle } from './inspect.js'
-import { encodeInput, enqueueOptions, newJob, type Placement, placement } from './new-job.js'
+import { encodeInput, enqueueOptions, newJob } from './new-job.js'
+import { type Placement, placement } from './placement.js'
 import { Rooms } from './room.js'
 import type { Runtime } from './runtime.js'
 
@@ -266,8 +273,3 @@ class Refused {
 
 /** Ids are of one job, and a caller's transaction is of one call. */
 const manyOptions = enqueueOptions.filter((option) => option !== 'id' && option !== 'tx')
-
-function checkDefinition(job: AnyJob): void {
-  if (typeof job?.run !== 'function' || job.policy === undefined)
-    throw invalid('job', job, 'a definition made by defineJob')
-}

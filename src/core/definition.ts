@@ -51,9 +51,9 @@ export type EnqueueFromHandler = <I, O, R>(
 export interface EnqueueOptions extends JobPolicy {
   /** Instead of what the definition's `group` says. */
   readonly group?: string | number
-  /** Instead of what the definition's `key` says. */
+  /** Instead of what the definition's `key` says. Where `keep-last` is declared, the dedupe key is the key. */
   readonly key?: string | number
-  /** Instead of what the definition's `dedupe` says; false for none. */
+  /** Instead of what the definition's `dedupe` says; false for none. `keep-last` must be declared there too. */
   readonly dedupe?: DedupeOptions<string | number> | false
   /** Ends the wait for room in a full queue. */
   readonly signal?: AbortSignal
@@ -193,6 +193,10 @@ export const definitionOptions = [
   'run',
   'sandbox',
 ]
+
+export function checkDefinition(job: AnyJob, expected = 'a definition made by defineJob'): void {
+  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid('job', job, expected)
+}
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */
 export function parseInput(job: AnyJob, input: unknown): unknown {
