@@ -95,7 +95,7 @@ export class DeadLetters {
       ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay'],
       'retry',
     )
-    const job = await this.#inspector.find(id)
+    const job = await this.#inspector.find({ id })
     const change = await this.#change(job.name, options)
     const delay = options.delay === undefined ? 0 : milliseconds(options.delay, 'delay')
     const report = await this.#runtime.store.operate(
@@ -177,7 +177,7 @@ export class DeadLetters {
       timeout: options.canaryTimeout ?? '5m',
       ...(options.signal !== undefined && { signal: options.signal }),
     }
-    const ends = await Promise.allSettled(ids.map((id) => this.#inspector.result(id, wait)))
+    const ends = await Promise.allSettled(ids.map((id) => this.#inspector.result({ id }, wait)))
     options.signal?.throwIfAborted()
     return ends.every((end) => end.status === 'fulfilled')
   }
