@@ -146,6 +146,7 @@ export class Run implements JobContext {
       checkDefinition(job)
       await parseInput(job, input)
       if (this.ended) throw this.#tooLate()
+      options?.signal?.throwIfAborted()
       const place = placement(job, input, options)
       const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
       this.inserts ??= []
