@@ -203,6 +203,24 @@ describe('bad input', () => {
       expect(await refusal(attempt)).toMatchObject({ code: 'INVALID_OPTION', field: 'job', value: job })
   })
 
+  test.each<[field: string, queue: object]>([
+    ['queues.a.lmit', { lmit: {} }],
+    ['queues.a.limit.concurency', { limit: { concurency: 1 } }],
+    ['queues.a.limit.rate.bust', { limit: { rate: { max: 1, per: '1s', bust: 1 } } }],
+    ['queues.a.depth', { depth: 5 }],
+    ['queues.a.depth.max', { depth: { max: 0 } }],
+    ['queues.a.depth.low', { depth: { max: 5, low: 6 } }],
+    ['queues.a.depth.mx', { depth: { max: 5, mx: 6 } }],
+    ['queues.a.depth.overflow', { depth: { max: 5, overflow: 'drop' } }],
+    ['queues.a.depth.defer', { depth: { max: 5, overflow: 'shed', defer: -1 } }],
+    ['queues.a.depth.lanes.low', { depth: { max: 5, lanes: { low: 0 } } }],
+    ['queues.a.depth.lanes.lo', { depth: { max: 5, lanes: { lo: 4 } } }],
+    ['queues.a.depth.shedAt.lo', { depth: { max: 5, overflow: 'shed', shedAt: { lo: 1 } } }],
+  ])('%s of the options', async (field, queue) => {
+    const error = await refusal(() => new Millrace({ store: 'memory:', queues: { a: queue as never } }))
+    expect(error.field).toBe(field)
+  })
+
   test('a misspelt option gets a hint', async () => {
     const error = await refusal(() => testMill({ jobs: [any] }).worker({ concurency: 5 } as never))
     expect(error.message).toContain("did you mean 'concurrency'?")
