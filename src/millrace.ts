@@ -29,7 +29,10 @@ export interface MillraceOptions {
   readonly store: string | Store
   /** The jobs that this process's workers can run. */
   readonly jobs?: readonly AnyJob[]
-  /** Limits of queues. What was chosen at run time wins over them. */
+  /**
+   * Limits of queues. What was chosen at run time wins over them. A queue that is not named keeps what was declared
+   * before, here or by another process; to take that back, declare it without limits: `{ mail: {} }`.
+   */
   readonly queues?: Readonly<Record<string, QueueOptions>>
   /** Rates of limiters by name, for `limiter` of definitions and `mill.limiter(name)`. */
   readonly limiters?: Readonly<Record<string, RateOptions>>

@@ -1,7 +1,7 @@
-import { defineJob, type JobHandle, QueueFullError } from 'millrace'
+import { defineJob, type JobHandle, Millrace, QueueFullError } from 'millrace'
 import { VirtualClock } from 'millrace/testing'
 import { describe, expect, test, vi } from 'vitest'
-import { realMill, testMill, vanish } from './mill.js'
+import { realMill, storeOf, testMill, vanish } from './mill.js'
 
 const work = defineJob({ name: 'work', queue: 'mail', run: () => {} })
 
@@ -33,6 +33,20 @@ describe('a full queue', () => {
     expect((await mill.enqueue(work, 2)).status).toBe('inserted')
     await mill.queue('mail').depthLimit(null)
     await expect(mill.enqueue(work, 3)).rejects.toMatchObject({ code: 'QUEUE_FULL', limit: 1 })
+  })
+
+  test('is full no more once the code declares the queue without a limit, which to leave it out does not', async () => {
+    const mill = testMill({
+      jobs: [work],
+      queues: { mail: { depth: { max: 1 }, limit: { concurrency: 1 } } },
+    })
+    await mill.enqueue(work, 1)
+    await new Millrace({ store: storeOf(mill), queues: {} }).open()
+    await expect(mill.enqueue(work, 2)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    await new Millrace({ store: storeOf(mill), queues: { mail: {} } }).open()
+    expect((await mill.enqueue(work, 2)).status).toBe('inserted')
+    const { gates } = await storeOf(mill).gates({ of: 'queue', names: ['mail'], limit: 1 })
+    expect(gates[0]?.declared ?? {}).toEqual({})
   })
 
   test('is waited for until the low mark is reached', async () => {
