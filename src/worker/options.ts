@@ -10,6 +10,7 @@ import {
   type LaneOptions,
   name,
   noUnknown,
+  noUnknownIn,
 } from '../core/options.js'
 
 export interface WorkerOptions {
@@ -85,7 +86,7 @@ export function compileWorker(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJ
 }
 
 function compilePool(raw: SandboxPoolOptions) {
-  noUnknown(raw, ['size', 'idle', 'warm'], 'sandbox')
+  noUnknownIn('sandbox', raw, ['size', 'idle', 'warm'])
   const size = raw.size ?? Math.max(1, availableParallelism() - 1)
   return {
     size: integer(size, 'sandbox.size', 1, bounds.sandboxes),

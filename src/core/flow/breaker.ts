@@ -81,7 +81,7 @@ export function afterEnds(state: BreakerState, policy: BreakerPolicy, now: numbe
   if (state.phase === 'open' || ends.startedAt < state.at) return state
   if (ends.failed > 0) return opened(now, now + policy.cooldown)
   const good = state.good + ends.good
-  return good >= policy.probes ? closedByHand(now) : { ...state, good, probing: state.probing - ends.count }
+  return good >= policy.probes ? closed(now) : { ...state, good, probing: state.probing - ends.count }
 }
 
 /** Opened by hand: until it is closed by hand. */
@@ -89,12 +89,16 @@ export function openedByHand(now: number): BreakerState {
   return opened(now, Number.MAX_SAFE_INTEGER)
 }
 
-/** Its policy is gone: what opened by itself closes, what an operator opened stays. */
-export function withoutPolicy(state: BreakerState, now: number): BreakerState {
-  return state.phase === 'closed' || state.until === Number.MAX_SAFE_INTEGER ? state : closedByHand(now)
+export function closedByHand(now: number): BreakerState {
+  return closed(now)
 }
 
-export function closedByHand(now: number): BreakerState {
+/** Its policy is gone: what opened by itself closes, what an operator opened stays. */
+export function withoutPolicy(state: BreakerState, now: number): BreakerState {
+  return state.phase === 'closed' || state.until === Number.MAX_SAFE_INTEGER ? state : closed(now)
+}
+
+function closed(now: number): BreakerState {
   return { ...closedBreaker, at: now }
 }
 

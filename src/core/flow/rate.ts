@@ -1,8 +1,8 @@
 /**
  * A rate limit: never more than `max` starts in any window of `per` milliseconds, wherever the window begins.
- * Starts are counted in slots of a hundredth of the window, as if all of a slot had happened at its end: so the
- * bound holds, at the price of at most one percent of the rate. `burst` bounds what may start at once; the
- * rest follows evenly.
+ * Starts are counted in slots of a hundredth of the window, rounded up to whole milliseconds, as if all of a slot
+ * had happened in its last millisecond: so the bound holds, at the price of less than one percent of the rate, and
+ * of nothing for windows up to 100 ms. `burst` bounds what may start at once; the rest follows evenly.
  */
 
 import { looks } from './set-back.js'
