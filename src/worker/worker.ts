@@ -16,6 +16,7 @@ import { concludeError, execute } from './execute.js'
 import { batchKey, executeBatch } from './execute-batch.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
+import { Lookout } from './lookout.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
@@ -29,10 +30,10 @@ const unknownMs = 10_000
 type Phase = 'new' | 'running' | 'stopping' | 'stopped'
 
 /**
- * Takes jobs and runs them in a bounded number of slots. The parts: `Fetcher` decides how many to ask for,
- * `Exchange` talks to the store, `execute` runs one, `Batches` collects those that run together, `SandboxPool`
- * keeps some apart, `LeaseKeeper` keeps the right to them, `Deadlines` ends what takes too long, `Sweeper` does
- * the housekeeping. This class moves jobs between them.
+ * Takes jobs and runs them in a bounded number of slots. The parts: `Lookout` knows when to ask for jobs, `Fetcher`
+ * for how many, `Exchange` talks to the store, `execute` runs one, `Batches` collects those that run together,
+ * `SandboxPool` keeps some apart, `LeaseKeeper` keeps the right to them, `Deadlines` ends what takes too long,
+ * `Sweeper` does the housekeeping. This class moves jobs between them.
  */
 export class Worker {
   readonly id: string
@@ -42,6 +43,7 @@ export class Worker {
   readonly #jobs: ReadonlyMap<string, AnyJob>
   readonly #options: CompiledWorker
   readonly #fetcher: Fetcher
+  readonly #lookout: Lookout
   readonly #exchange: Exchange
   readonly #lease: LeaseKeeper
   readonly #sweeper: Sweeper
@@ -55,16 +57,8 @@ export class Worker {
   readonly #waiting = new Waiting()
   /** A job is running that must run alone. */
   #alone = false
-  /** The last claim came back short: wait for a signal or the poll. */
-  #believedEmpty = false
-  /** Signs of work so far, and how many there were before the claim on its way was sent. */
-  #news = 0
-  #newsBefore = 0
   #worked = false
   #phase: Phase = 'new'
-  #cancelPoll: (() => void) | undefined
-  #cancelLook: (() => void) | undefined
-  #opensAt: number | undefined
   #unsubscribe: (() => void) | undefined
   #forgetSignals: (() => void) | undefined
   #stopping: Promise<void> | undefined
@@ -80,6 +74,7 @@ export class Worker {
     this.#options = compileWorker(options, jobs)
     this.id = `${this.#options.name}-${newToken().slice(0, 12)}`
     this.#fetcher = new Fetcher(this.#options)
+    this.#lookout = new Lookout(runtime.clock, this.#options.poll, () => this.#exchange.wake())
     this.#exchange = new Exchange(runtime, this.id, {
       wanted: (settling) => this.#wanted(settling),
       claimed: (jobs, opens) => this.#claimed(jobs, opens),
@@ -126,12 +121,14 @@ export class Worker {
   }
 
   get #onlyCollects(): boolean {
-    return this.#believedEmpty && this.#runs.size === 0 && this.#waiting.size === 0 && this.#exchange.idle
+    return (
+      this.#lookout.seemsEmpty && this.#runs.size === 0 && this.#waiting.size === 0 && this.#exchange.idle
+    )
   }
 
   /** When a limit that holds up jobs of its queues opens, as far as it knows; epoch milliseconds. */
   get opensAt(): number | undefined {
-    return this.#opensAt
+    return this.#lookout.opensAt
   }
 
   /** When the next batch starts, full or not, if that is all that it waits for; epoch milliseconds. */
@@ -161,7 +158,7 @@ export class Worker {
     this.#unsubscribe = this.#runtime.store.subscribe((signal) => this.#heard(signal))
     this.#sweeper.start()
     this.#sandboxes?.open()
-    this.#poll()
+    this.#lookout.start()
     this.#exchange.wake()
   }
 
@@ -180,8 +177,7 @@ export class Worker {
 
   async #drain(grace: number): Promise<void> {
     this.#phase = 'stopping'
-    this.#cancelPoll?.()
-    this.#cancelLook?.()
+    this.#lookout.stop()
     this.#giveBackUnstarted()
     if (this.#runs.size > 0) {
       const cancel = this.#runtime.clock.after(grace, () => this.#giveBackRunning())
@@ -224,31 +220,18 @@ export class Worker {
     }
   }
 
-  #poll(): void {
-    this.#cancelPoll = this.#runtime.clock.after(this.#options.poll, () => {
-      this.#lookForWork()
-      this.#poll()
-    })
-  }
-
-  #lookForWork(): void {
-    this.#news++
-    this.#believedEmpty = false
-    this.#exchange.wake()
-  }
-
   #heard(signal: Signal): void {
     switch (signal.type) {
       case 'ready':
         if (!this.#options.queues.some((queue) => signal.queues.has(queue))) return
-        return this.#lookForWork()
+        return this.#lookout.look()
       case 'due':
         return this.#sweeper.due(signal.delay)
       case 'cancel':
         if (this.#runs.size + this.#batches.size > 0) void this.#lease.beat()
         return
       case 'changed':
-        this.#lookForWork()
+        this.#lookout.look()
         if (this.#runs.size > 0) this.#lease.lookSoon()
         return
       case 'settled':
@@ -263,8 +246,8 @@ export class Worker {
   #wanted(settling: boolean): ClaimRequest | undefined {
     if (this.#phase !== 'running' || this.#alone) return undefined
     // A claim that rides along costs nothing; one of its own waits for a sign of work.
-    if (this.#believedEmpty && !settling) return undefined
-    this.#newsBefore = this.#news
+    if (this.#lookout.seemsEmpty && !settling) return undefined
+    this.#lookout.asks()
     const { size: collected, complete, lacking } = this.#batches
     const unstarted = { waiting: this.#waiting.size, collected, complete, lacking }
     return this.#fetcher.plan(this.#activeByLane, unstarted, this.#runtime.clock.monotonic())
@@ -277,17 +260,9 @@ export class Worker {
       claimed.some((job) => this.#needsTheWorker(job)),
       this.#batches.width(claimed),
     )
-    this.#believedEmpty = !full && this.#news === this.#newsBefore
     this.#waiting.add(this.#batches.collect(claimed, full))
-    this.#opensAt = opens === undefined ? undefined : this.#runtime.clock.now() + opens
-    if (this.#phase !== 'running') this.#giveBackUnstarted()
-    else if (opens !== undefined && !full) this.#lookIn(opens)
-  }
-
-  /** A limit opens then. */
-  #lookIn(ms: number): void {
-    this.#cancelLook?.()
-    this.#cancelLook = this.#runtime.clock.after(Math.max(1, ms), () => this.#lookForWork())
+    if (this.#phase === 'running') this.#lookout.learns(full, opens)
+    else this.#giveBackUnstarted()
   }
 
   #exchanged(): void {
