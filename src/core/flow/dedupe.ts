@@ -66,7 +66,10 @@ export function newestWins(mode: DedupeMode): boolean {
   return mode === 'debounce' || mode === 'replace' || mode === 'keep-last'
 }
 
-/** Why a run that would come back is cancelled instead. */
+/**
+ * Why a run that would come back is cancelled instead. One that is cancelled or removed itself lets go of the
+ * key before, so that nobody gives way to it.
+ */
 export const superseded = 'a newer job with the same dedupe key stands'
 
 function isWaiting(state: JobState | undefined): boolean {

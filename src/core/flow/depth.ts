@@ -55,10 +55,22 @@ export class Doorkeeper {
   /** Whether one more ready job of the lane may come in; counts it if it may. */
   admit(lane: number): Admission {
     const admission = this.policy.overflow === 'shed' ? this.#shed(lane) : this.#twoMarks(lane)
-    if (admission.verdict !== 'take') return admission
-    this.#depth++
-    this.#lanes[lane] = (this.#lanes[lane] as number) + 1
-    return take
+    if (admission.verdict === 'take') this.came(lane)
+    return admission
+  }
+
+  /** A ready job came in without being asked, in the place of another. */
+  came(lane: number): void {
+    this.#count(lane, 1)
+  }
+
+  left(lane: number): void {
+    this.#count(lane, -1)
+  }
+
+  #count(lane: number, change: number): void {
+    this.#depth += change
+    this.#lanes[lane] = (this.#lanes[lane] as number) + change
   }
 
   #shed(lane: number): Admission {

@@ -1,12 +1,6 @@
-import {
-  type Dedupe,
-  holderExpiresAt,
-  judgeDuplicate,
-  lookEvery,
-  newestWins,
-} from '../../core/flow/dedupe.js'
+import type { TakeOver } from '../../core/flow/admit.js'
+import { type Dedupe, holderExpiresAt, lookEvery, newestWins } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
-import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -14,33 +8,34 @@ import type { Tables } from './tables.js'
 /** Who has a key. */
 interface Holder {
   readonly name: string
+  readonly key: string
   readonly id: string
   readonly since: number
   /** Orders holders by when they are worth a look. */
-  rank: number
+  readonly rank: number
   readonly seq: number
 }
 
 export class Holders {
-  readonly #byName = new Map<string, Holder>()
+  readonly #byKey = new Map<string, Holder>()
   readonly #byTime = new Sorted<Holder>()
   #count = 0
 
-  get(name: string): Holder | undefined {
-    return this.#byName.get(name)
+  get(name: string, key: string): Holder | undefined {
+    return this.#byKey.get(`${name}\n${key}`)
   }
 
-  set(name: string, id: string, since: number, expiresAt: number): void {
-    this.delete(name)
-    const holder = { name, id, since, rank: expiresAt, seq: ++this.#count }
-    this.#byName.set(name, holder)
+  set(name: string, key: string, id: string, since: number, expiresAt: number): void {
+    this.delete(name, key)
+    const holder = { name, key, id, since, rank: expiresAt, seq: ++this.#count }
+    this.#byKey.set(`${name}\n${key}`, holder)
     this.#byTime.add(holder)
   }
 
-  delete(name: string): void {
-    const holder = this.#byName.get(name)
+  delete(name: string, key: string): void {
+    const holder = this.get(name, key)
     if (holder === undefined) return
-    this.#byName.delete(name)
+    this.#byKey.delete(`${name}\n${key}`)
     this.#byTime.delete(holder)
   }
 
@@ -49,31 +44,16 @@ export class Holders {
     for (let looked = 0; looked < limit; looked++) {
       const holder = this.#byTime.first
       if (holder === undefined || holder.rank > now) return looked
-      if (isLive(holder.id)) this.set(holder.name, holder.id, holder.since, now + lookEvery)
-      else this.delete(holder.name)
+      const { name, key, id, since } = holder
+      if (isLive(id)) this.set(name, key, id, since, now + lookEvery)
+      else this.delete(name, key)
     }
     return limit
   }
 }
 
-/** What becomes of a job whose key another may have: the answer, or how long it must wait. */
-export function dedupe(
-  tables: Tables,
-  job: NewJob,
-  rule: Dedupe,
-  now: number,
-): InsertResult | { readonly delay: number } {
-  const holder = tables.holders.get(keyOf(job, rule))
-  const entry = holder === undefined ? undefined : tables.jobs.get(holder.id)
-  const verdict = judgeDuplicate(rule, holder, entry?.state, now)
-  if (verdict.do === 'insert') return { delay: verdict.delay }
-  if (verdict.do === 'replace') replace(tables, entry as Entry, job, verdict.dueAt, now)
-  const status = verdict.do === 'keep' ? 'duplicate' : 'replaced'
-  return { status, state: entry?.state, id: holder?.id as string }
-}
-
-export function holdKey({ holders }: Tables, job: NewJob, rule: Dedupe, now: number): void {
-  holders.set(keyOf(job, rule), job.id, now, holderExpiresAt(rule, now))
+export function holdKey({ holders }: Tables, { name, id }: NewJob, rule: Dedupe, now: number): void {
+  holders.set(name, rule.key, id, now, holderExpiresAt(rule, now))
 }
 
 export function isLive({ jobs }: Tables, id: string): boolean {
@@ -81,10 +61,8 @@ export function isLive({ jobs }: Tables, id: string): boolean {
   return entry !== undefined && !isFinal(entry.state)
 }
 
-/** The waiting job becomes the new one, but for its id; where nothing else changes it keeps its place. */
-function replace(tables: Tables, entry: Entry, job: NewJob, dueAt: number | undefined, now: number): void {
-  const due = dueAt ?? job.runAt ?? now + job.delay
-  const stays = entry.state === 'pending' && due <= now && isAlike(entry.job, job)
+export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOver, now: number): void {
+  const { to, due, stays } = how
   if (!stays) tables.leave(entry)
   entry.job = { ...job, id: entry.job.id }
   const story = storyOf(entry)
@@ -95,7 +73,7 @@ function replace(tables: Tables, entry: Entry, job: NewJob, dueAt: number | unde
   entry.kind = tables.kinds.of(entry.job)
   // It stands in line as one that has never run.
   entry.state = 'scheduled'
-  if (due > now) {
+  if (to === 'scheduled') {
     tables.enter(entry, 'scheduled', due)
     tables.signals.due(due - now)
   } else {
@@ -104,19 +82,29 @@ function replace(tables: Tables, entry: Entry, job: NewJob, dueAt: number | unde
   }
 }
 
-function isAlike(a: NewJob, b: NewJob): boolean {
-  return (
-    a.queue === b.queue && a.lane === b.lane && a.flow?.group === b.flow?.group && a.flow?.key === b.flow?.key
-  )
+/** Whether a job that would come back has its key still, and no newer one does; a key that is free it takes. */
+export function keepsKey(tables: Tables, { job }: Entry, now: number): boolean {
+  const rule = ruleOfNewest(job)
+  if (rule === undefined) return true
+  const holder = tables.holders.get(job.name, rule.key)
+  if (holder === undefined) holdKey(tables, job, rule, now)
+  return holder === undefined || holder.id === job.id
 }
 
-/** Whether a newer job has the key of one that would come back. */
-export function isSuperseded({ holders }: Tables, { job }: Entry): boolean {
-  if (job.dedupe === undefined || !newestWins(job.dedupe.mode)) return false
-  const holder = holders.get(keyOf(job, job.dedupe))
-  return holder !== undefined && holder.id !== job.id
+/** It is cancelled or removed: nobody gives way to it. */
+export function letGo({ holders }: Tables, { job }: Entry): void {
+  const rule = ruleOfNewest(job)
+  if (rule !== undefined && holders.get(job.name, rule.key)?.id === job.id) holders.delete(job.name, rule.key)
 }
 
-function keyOf({ name }: NewJob, { key }: Dedupe): string {
-  return `${name}\n${key}`
+/** It lives again: the key is its own, unless another has it that waits or runs. */
+export function holdAgain(tables: Tables, { job }: Entry, now: number): void {
+  const rule = ruleOfNewest(job)
+  if (rule === undefined) return
+  const holder = tables.holders.get(job.name, rule.key)
+  if (holder === undefined || !isLive(tables, holder.id)) holdKey(tables, job, rule, now)
+}
+
+function ruleOfNewest({ dedupe }: NewJob): Dedupe | undefined {
+  return dedupe !== undefined && newestWins(dedupe.mode) ? dedupe : undefined
 }

@@ -1,5 +1,6 @@
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, RetryChange, Selector } from '../../core/store.js'
+import { holdAgain, letGo } from './dedupe.js'
 import { type Entry, storyOf } from './entry.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
@@ -55,6 +56,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
     tables.signals.cancel()
     return 'asked'
   }
+  letGo(tables, entry)
   tables.leave(entry)
   entry.kind.totals.cancelled++
   if (retain === 0) {
@@ -73,6 +75,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (!retryable.has(entry.state)) return 'refused'
   tables.leave(entry)
   change(tables, entry, command.change)
+  holdAgain(tables, entry, now)
   const story = storyOf(entry)
   story.attempt = 0
   story.crashes = 0
@@ -116,6 +119,7 @@ function promote(tables: Tables, entry: Entry, now: number): Verdict {
 
 function remove(tables: Tables, entry: Entry): Verdict {
   if (entry.state === 'running') return 'refused'
+  if (entry.state !== 'completed') letGo(tables, entry)
   tables.leave(entry)
   tables.jobs.delete(entry.job.id)
   return 'affected'

@@ -4,7 +4,7 @@ import { superseded } from '../../core/flow/dedupe.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
-import { isSuperseded } from './dedupe.js'
+import { keepsKey, letGo } from './dedupe.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
 import { insertFromHandler } from './insert.js'
@@ -39,8 +39,8 @@ function settleOne(
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
-  const asked = entry.story?.cancelReason ?? (isSuperseded(tables, entry) ? superseded : undefined)
-  const outcome = heedCancel(settlement.outcome, asked)
+  const outcome = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
+  if (outcome.to === 'cancelled') letGo(tables, entry)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) {
     tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
@@ -57,6 +57,12 @@ function settleOne(
   }
   if (inserts !== undefined) insertFromHandler(tables, inserts, now)
   return settleResult(settlement.outcome, outcome)
+}
+
+/** Why a job that would come back is not to. */
+function whyNot(tables: Tables, entry: Entry, { to }: Outcome, now: number): string | undefined {
+  if (isFinal(to)) return undefined
+  return entry.story?.cancelReason ?? (keepsKey(tables, entry, now) ? undefined : superseded)
 }
 
 function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {

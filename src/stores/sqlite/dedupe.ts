@@ -1,68 +1,106 @@
-import {
-  type Dedupe,
-  holderExpiresAt,
-  judgeDuplicate,
-  type KeyHolder,
-  lookEvery,
-} from '../../core/flow/dedupe.js'
-import { isFinal, type JobState, type NewJob } from '../../core/job.js'
-import type { InsertResult } from '../../core/store.js'
-import type { SubjectRow } from './flow.js'
+import type { HeldJob, TakeOver } from '../../core/flow/admit.js'
+import { type KeyHolder, lookEvery, newestWins } from '../../core/flow/dedupe.js'
+import { isFinal, type NewJob } from '../../core/job.js'
 import type { Pending } from './pending.js'
-import { flow as flowSql, dedupe as sql } from './sql.generated.js'
+import { dedupe as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
-export interface StandingJob {
-  readonly seq: number
-  readonly state: JobState
-}
-
-export interface Holders {
-  /** What becomes of a job whose key another may have: the answer, or how long it must wait. */
-  dedupe(job: NewJob, rule: Dedupe, now: number): InsertResult | { readonly delay: number }
-  hold(job: NewJob, rule: Dedupe, now: number): void
-}
-
 /** Keys of jobs that are deduped, inside the current transaction. */
-export function makeHolders(
-  tables: Tables,
-  pending: Pending,
-  standing: (id: string) => StandingJob | undefined,
-  signals: { due(delay: number): void },
-): Holders {
-  const { db, tally } = tables
-  const find = db.prepare<[string, string], KeyHolder>(sql.holder)
+export interface Holders {
+  find(name: string, key: string): KeyHolder | undefined
+  hold(name: string, key: string, id: string, now: number, expiresAt: number): void
+  /** It is cancelled or removed: nobody gives way to it. */
+  letGo(job: KeyedJob): void
+  /** Whether a job that would come back has its key still, and no newer one does; a key that is free it takes. */
+  keepsKey(job: KeyedJob, now: number): boolean
+  /** It lives again: the key is its own, unless another has it that waits or runs. */
+  holdAgain(job: KeyedJob, now: number): void
+}
+
+/** A stored job, with its key where the newest job of a key must have the last word. */
+interface KeyedJob {
+  readonly id: string
+  readonly kind: number
+  readonly dedupe: string | null
+}
+
+export function makeHolders(tables: Tables): Holders {
+  const { db } = tables
+  const holder = db.prepare<[string, string], KeyHolder>(sql.holder)
   const hold = db.prepare(sql.hold)
-  const replace = db.prepare(sql.replace)
-  const subject = db.prepare<[number], SubjectRow>(flowSql.subject)
+  const letGo = db.prepare(sql.letGo)
+  const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
+  const nameOf = ({ kind }: KeyedJob) => tables.kind(kind).name
 
   return {
-    dedupe(job, rule, now) {
-      const holder = find.get(job.name, rule.key)
-      const held = holder === undefined ? undefined : standing(holder.id)
-      const verdict = judgeDuplicate(rule, holder, held?.state, now)
-      if (verdict.do === 'insert') return { delay: verdict.delay }
-      const id = holder?.id as string
-      if (verdict.do === 'keep') return { status: 'duplicate', state: held?.state, id }
-      return { status: 'replaced', state: takeOver(held as StandingJob, job, verdict.dueAt, now), id }
+    find: (name, key) => holder.get(name, key),
+    hold: (name, key, id, now, expiresAt) => void hold.run(name, key, id, now, expiresAt),
+    letGo(job) {
+      if (job.dedupe !== null) letGo.run(job.id, nameOf(job), job.dedupe)
     },
-    hold(job, rule, now) {
-      hold.run(job.name, rule.key, job.id, now, holderExpiresAt(rule, now))
+    keepsKey(job, now) {
+      if (job.dedupe === null) return true
+      const found = holder.get(nameOf(job), job.dedupe)
+      if (found === undefined) hold.run(nameOf(job), job.dedupe, job.id, now, now + lookEvery)
+      return found === undefined || found.id === job.id
+    },
+    holdAgain(job, now) {
+      if (job.dedupe === null) return
+      const found = holder.get(nameOf(job), job.dedupe)
+      const state = found === undefined ? undefined : stateOf.get(found.id)
+      if (state === undefined || isFinal(stateName(state)))
+        hold.run(nameOf(job), job.dedupe, job.id, now, now + lookEvery)
     },
   }
+}
 
-  /** Where nothing else changes it keeps its place. */
-  function takeOver(
-    { seq, state }: StandingJob,
-    job: NewJob,
-    dueAt: number | undefined,
-    now: number,
-  ): JobState {
-    const due = dueAt ?? job.runAt ?? now + job.delay
-    const to = due > now ? 'scheduled' : 'pending'
-    const row = subject.get(seq) as SubjectRow
-    const [before, kind] = [tables.kind(row.kind), tables.kindOf(job)]
-    const stays = state === 'pending' && to === 'pending' && isAlike(row, before, job)
+/** The column of a job that says which key it must not come back to once a newer one has it. */
+export function dedupeColumn({ dedupe }: NewJob): string | null {
+  return dedupe !== undefined && newestWins(dedupe.mode) ? dedupe.key : null
+}
+
+/** A job that has a key, with its place. */
+export interface HeldRow extends HeldJob {
+  readonly seq: number
+  readonly kind: Kind
+  readonly readyAt: number | null
+}
+
+export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | undefined {
+  const held = tables.db.prepare<[string], StoredHeld>(sql.held)
+  return ({ id }) => {
+    const row = held.get(id)
+    if (row === undefined) return undefined
+    const { seq, createdAt, readyAt, grp, key, gated } = row
+    const kind = tables.kind(row.kind)
+    const flow = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
+    const state = row.leased === 1 ? 'running' : stateName(row.state)
+    return { seq, createdAt, readyAt, kind, state, job: { queue: kind.queue, lane: kind.lane, flow } }
+  }
+}
+
+interface StoredHeld {
+  readonly seq: number
+  readonly state: number
+  readonly leased: number
+  readonly createdAt: number
+  readonly readyAt: number | null
+  readonly kind: number
+  readonly grp: string | null
+  readonly key: string | null
+  readonly gated: number | null
+}
+
+export function makeTakeOver(
+  tables: Tables,
+  pending: Pending,
+  signals: { due(delay: number): void },
+): (held: HeldRow, job: NewJob, how: TakeOver, now: number) => void {
+  const { db, tally } = tables
+  const replace = db.prepare(sql.replace)
+
+  return ({ seq, state, kind: before, readyAt }, job, { to, due, stays }, now) => {
+    const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
     tally.add(before.id, state, -1)
     tally.add(kind.id, to, 1)
@@ -76,21 +114,14 @@ export function makeHolders(
       job.flow?.group ?? null,
       job.flow?.key ?? null,
       job.flow?.gated ? 1 : null,
+      dedupeColumn(job),
       to === 'scheduled' ? due : null,
-      stays ? row.readyAt : now,
+      stays ? readyAt : now,
       seq,
     )
     if (to === 'scheduled') signals.due(due - now)
     else if (!stays) pending.enter(kind, seq, false)
-    return to
   }
-}
-
-function isAlike({ grp, key }: SubjectRow, { queue, lane }: Kind, job: NewJob): boolean {
-  const { group, key: jobKey } = job.flow ?? {}
-  return (
-    queue === job.queue && lane === job.lane && (grp ?? undefined) === group && (key ?? undefined) === jobKey
-  )
 }
 
 /** Lets go of keys whose job has ended; a sweep's share of the work. */

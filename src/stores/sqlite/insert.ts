@@ -1,8 +1,8 @@
-import { newestWins } from '../../core/flow/dedupe.js'
-import type { Overflow } from '../../core/flow/depth.js'
+import { admit, type Entrance } from '../../core/flow/admit.js'
+import { holderExpiresAt } from '../../core/flow/dedupe.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { makeHolders, type StandingJob } from './dedupe.js'
+import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
 import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
@@ -33,8 +33,10 @@ export function makeInsert(
   const plain = db.prepare(sql.plain)
   const full = db.prepare(sql.full)
   const ready = db.prepare(sql.ready)
-  const standing = db.prepare<[string], { seq: number; state: number; leased: number }>(sql.standing)
-  const holders = makeHolders(tables, pending, standingJob, signals)
+  const standing = db.prepare<[string], { state: number; leased: number }>(sql.standing)
+  const holders = makeHolders(tables)
+  const readHeld = makeReadHeld(tables)
+  const takeOver = makeTakeOver(tables, pending, signals)
   const makeDoorsOfInsert = makeDoors(tables, places)
 
   const insert = ((jobs) => {
@@ -47,37 +49,36 @@ export function makeInsert(
   return insert
 
   function insertAll(jobs: readonly NewJob[], doors: Doors | undefined): InsertResult[] {
-    const now = clock.now()
     const run = new Run((kind, from, to) => ready.run(kind.queueId, kind.lane, from, to))
-    const results = jobs.map((job) => insertOne(job, doors, run, now))
+    const entrance = makeEntrance(doors, run, clock.now())
+    const results = jobs.map((job) => admit(entrance, job))
     run.end()
     return results
   }
 
-  function insertOne(job: NewJob, doors: Doors | undefined, run: Run, now: number): InsertResult {
-    const kind = tables.kindOf(job)
-    // A plain job that exists shows when its row is written; others must not change anything before.
-    const known =
-      job.dedupe !== undefined || takesTurns(job) || doors?.of(job.queue) !== undefined
-        ? standingJob(job.id)
-        : undefined
-    if (known !== undefined) return { status: 'duplicate', state: known.state }
-    // The one whose place it takes may have come in the same batch, and must stand in line by then.
-    if (job.dedupe !== undefined) run.end()
-    const verdict = job.dedupe === undefined ? undefined : holders.dedupe(job, job.dedupe, now)
-    if (verdict !== undefined && 'status' in verdict) return verdict
-    const dueAt = (job.runAt ?? now + job.delay) + (verdict?.delay ?? 0)
-    if (dueAt > now) return addLater(job, kind, dueAt, now)
-
-    const door = doors?.of(job.queue)
-    const admission = door?.admit(job.lane)
-    if (admission === undefined || admission.verdict === 'take') return addReady(job, kind, run, now)
-    if (admission.verdict === 'full') return refusal('full', admission)
-    const defer = door?.policy.defer ?? 0
-    tally.total(kind.id, defer === 0 ? 'shed' : 'deferred', 1)
-    if (defer === 0) return refusal('shed', admission)
-    addLater(job, kind, now + defer, now)
-    return { status: 'deferred', state: 'scheduled' }
+  function makeEntrance(doors: Doors | undefined, run: Run, now: number): Entrance<HeldRow> {
+    return {
+      now,
+      stateOf(job) {
+        // A plain job that exists shows when its row is written; others must not change anything before.
+        const special = job.dedupe !== undefined || takesTurns(job) || doors?.of(job.queue) !== undefined
+        return special ? standingState(job.id) : undefined
+      },
+      holder: holders.find,
+      jobOf: readHeld,
+      takeOver(held, job, how) {
+        // It may have come in this very call, and must stand in line by then.
+        run.end()
+        takeOver(held, job, how, now)
+      },
+      hold: (job, rule) => holders.hold(job.name, rule.key, job.id, now, holderExpiresAt(rule, now)),
+      door: (queue) => doors?.of(queue),
+      add: (job, dueAt) =>
+        dueAt > now
+          ? addLater(job, tables.kindOf(job), dueAt, now)
+          : addReady(job, tables.kindOf(job), run, now),
+      count: (job, what) => tally.total(tables.kindOf(job).id, what, 1),
+    }
   }
 
   function addReady(job: NewJob, kind: Kind, run: Run, now: number): InsertResult {
@@ -86,26 +87,25 @@ export function makeInsert(
       flow.enter({ job, rank: 0, seq: 0, create }, false, now)
     } else {
       const { changes, lastInsertRowid } = insertRow(job, kind, now, now, null)
-      if (changes === 0) return { status: 'duplicate', state: standingJob(job.id)?.state ?? 'pending' }
+      if (changes === 0) return { status: 'duplicate', state: standingState(job.id) ?? 'pending' }
       run.add(kind, lastInsertRowid as number)
     }
-    count(job, kind, 'pending', now)
+    count(kind, 'pending')
     signals.ready(kind.queue)
     return insertedPending
   }
 
   function addLater(job: NewJob, kind: Kind, dueAt: number, now: number): InsertResult {
     if (insertRow(job, kind, dueAt, now, null).changes === 0)
-      return { status: 'duplicate', state: standingJob(job.id)?.state ?? 'pending' }
-    count(job, kind, 'scheduled', now)
+      return { status: 'duplicate', state: standingState(job.id) ?? 'pending' }
+    count(kind, 'scheduled')
     signals.due(dueAt - now)
     return insertedScheduled
   }
 
-  function count(job: NewJob, kind: Kind, state: JobState, now: number): void {
+  function count(kind: Kind, state: JobState): void {
     tally.add(kind.id, state, 1)
     tally.total(kind.id, 'enqueued', 1)
-    if (job.dedupe !== undefined) holders.hold(job, job.dedupe, now)
   }
 
   function insertRow(job: NewJob, kind: Kind, dueAt: number, now: number, turn: number | null) {
@@ -131,7 +131,7 @@ export function makeInsert(
       own?.group ?? null,
       own?.key ?? null,
       own?.gated ? 1 : null,
-      dedupe !== undefined && newestWins(dedupe.mode) ? dedupe.key : null,
+      dedupeColumn(job),
       turn,
     )
   }
@@ -141,19 +141,15 @@ export function makeInsert(
     return own !== undefined || (tables.queueRow(queue)?.flow === 1 && flow.jobGate(name) !== undefined)
   }
 
-  function standingJob(id: string): StandingJob | undefined {
+  function standingState(id: string): JobState | undefined {
     const row = standing.get(id)
     if (row === undefined) return undefined
-    return { seq: row.seq, state: row.leased === 1 ? 'running' : stateName(row.state) }
+    return row.leased === 1 ? 'running' : stateName(row.state)
   }
 }
 
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
-
-function refusal(status: 'shed' | 'full', { depth, limit, wait }: Overflow): InsertResult {
-  return { status, state: undefined, overflow: { depth, limit, wait } }
-}
 
 /** Positions that follow each other, of one queue and lane, become ready with one statement. */
 class Run {

@@ -1,6 +1,7 @@
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
+import { makeHolders } from './dedupe.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import type { JobRow, Read } from './read.js'
@@ -30,6 +31,7 @@ export function makeOperate(
   const setFlow = db.prepare(sql.setFlow)
   const promoteOne = db.prepare(sweepSql.promote)
   const forgetDeath = makeForgetDeath(tables)
+  const holders = makeHolders(tables)
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
@@ -81,6 +83,7 @@ export function makeOperate(
       signals.cancel()
       return 'asked'
     }
+    holders.letGo(row)
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     if (retain === 0) {
@@ -117,6 +120,7 @@ export function makeOperate(
       setFlow.run(group, key, gated ? 1 : null, row.seq)
     }
     tally.add(kind.id, to, 1)
+    holders.holdAgain(row, now)
     if (to === 'pending') pending.enter(kind, row.seq, false)
     else signals.due(delay)
     return 'affected'
@@ -132,6 +136,7 @@ export function makeOperate(
 
   function removeJob(row: JobRow, state: JobState) {
     if (state === 'running') return 'refused'
+    if (state !== 'completed') holders.letGo(row)
     takeOut(row, state)
     remove(only(row.seq))
     return 'affected'

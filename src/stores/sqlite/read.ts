@@ -51,6 +51,7 @@ export interface JobRow {
   readonly progress: string | null
   readonly grp: string | null
   readonly key: string | null
+  readonly dedupe: string | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }

@@ -6,12 +6,13 @@ import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
+import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
 import type { Flow, Places } from './flow.js'
 import type { Insert } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
-import { dedupe as dedupeSql, settle as sql } from './sql.generated.js'
+import { settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
@@ -41,7 +42,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
   const asked = db.prepare<[number], { reason: string | null; dedupe: string | null }>(sql.asked)
-  const newer = db.prepare<[number], string>(dedupeSql.newer).pluck()
+  const holders = makeHolders(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
@@ -117,9 +118,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = isFinal(settlement.outcome.to)
-        ? settlement.outcome
-        : heedCancel(settlement.outcome, whyNot(lease.seq))
+      const outcome = heeded(settlement, lease)
       results[index] = settleResult(settlement.outcome, outcome)
       const { name, queue } = tables.kind(lease.kind)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
@@ -165,11 +164,16 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     }
   }
 
-  /** Why a job that would come back is not to. */
-  function whyNot(seq: number): string | undefined {
+  /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
+  function heeded({ id, outcome }: Settlement, { seq, kind }: Lease): Outcome {
+    if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
     const { reason, dedupe } = asked.get(seq) ?? { reason: null, dedupe: null }
-    if (reason !== null) return reason
-    return dedupe !== null && newer.get(seq) !== undefined ? superseded : undefined
+    const job = { id, kind, dedupe }
+    const comesBack = outcome.to !== 'cancelled' && reason === null
+    const givesWay = comesBack && !holders.keepsKey(job, clock.now())
+    const after = heedCancel(outcome, reason ?? (givesWay ? superseded : undefined))
+    if (after.to === 'cancelled') holders.letGo(job)
+    return after
   }
 
   function hasFlow(queue: string): boolean {

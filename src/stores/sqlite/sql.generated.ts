@@ -53,12 +53,20 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
   replace: `
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
 WHERE seq = ?
 `,
-  newer: `
-SELECT h.id FROM millrace_job j JOIN millrace_kind k ON k.id = j.kind
-JOIN millrace_holder h ON h.name = k.name AND h.key = j.dedupe WHERE j.seq = ? AND h.id <> j.id
+  held: `
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, EXISTS (
+  SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
+) AS leased
+FROM millrace_job j WHERE id = ?
+`,
+  stateOf: `
+SELECT state FROM millrace_job WHERE id = ?
+`,
+  letGo: `
+DELETE FROM millrace_holder WHERE id = ? AND name = ? AND key = ?
 `,
   expired: `
 SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id
@@ -199,7 +207,7 @@ INSERT INTO millrace_ready (queue, lane, seq)
 SELECT ?, ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?
 `,
   standing: `
-SELECT seq, state, EXISTS (
+SELECT state, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?

@@ -170,22 +170,6 @@ export function dedupeTests(test: Test): void {
     })
   })
 
-  for (const mode of ['debounce', 'replace', 'keep-last'] as const) {
-    test(`${mode}: what a newer job has overtaken does not come back`, async ({ store }) => {
-      const fields = rule(mode, 'k', 0, 0)
-      const old = await insertOne(store, { ...fields, input: '"old"' })
-      await sweep(store)
-      const job = await claimOne(store)
-      const newer = await insertOne(store, { ...fields, input: '"new"' })
-      assert.equal(await settle(store, job, retryIn(10)), 'cancelled')
-      const record = await read(store, old)
-      assert.equal(record.state, 'cancelled')
-      assert.ok(record.cancelReason?.includes('newer'))
-      await sweep(store)
-      assert.equal((await claimOne(store)).id, newer)
-    })
-  }
-
   test('debounce: a newer input takes the place of one that waits for a retry or for a worker', async ({
     store,
     advance,
@@ -205,15 +189,6 @@ export function dedupeTests(test: Test): void {
     await sweep(store)
     const job = await claimOne(store)
     assert.deepEqual([job.id, job.input, job.attempt], [first, '"newest"', 1])
-  })
-
-  test('until-done and throttle: a job that has the key comes back as ever', async ({ store }) => {
-    for (const fields of [untilDone('u'), throttle(100)]) {
-      await insertOne(store, fields)
-      const job = await claimOne(store)
-      await add(store, fields)
-      assert.equal(await settle(store, job, retryIn(60_000)), 'applied')
-    }
   })
 
   test('a repeated insert changes nothing', async ({ store, advance }) => {

@@ -9,6 +9,7 @@ import { concurrencyLimits } from './concurrency-limits.js'
 import { configure } from './configure.js'
 import { crash } from './crash.js'
 import { dedupeTests } from './dedupe.js'
+import { dedupeReturnTests } from './dedupe-return.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { fencing } from './fencing.js'
@@ -53,6 +54,7 @@ export interface DescribeStoreOptions {
 const parts: readonly [string, (test: Test) => void][] = [
   ['insert', insert],
   ['insert: dedupe', dedupeTests],
+  ['dedupe: who comes back', dedupeReturnTests],
   ['insert: depth', depthTests],
   ['exchange: claim', claimTests],
   ['exchange: settle', settleTests],

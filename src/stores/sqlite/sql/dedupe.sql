@@ -8,12 +8,20 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
 -- :replace  the waiting job becomes the new one, but for its id
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
 WHERE seq = ?
 
--- :newer  whoever else has the key of this job
-SELECT h.id FROM millrace_job j JOIN millrace_kind k ON k.id = j.kind
-JOIN millrace_holder h ON h.name = k.name AND h.key = j.dedupe WHERE j.seq = ? AND h.id <> j.id
+-- :held  the job that has a key
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, EXISTS (
+  SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
+) AS leased
+FROM millrace_job j WHERE id = ?
+
+-- :stateOf
+SELECT state FROM millrace_job WHERE id = ?
+
+-- :letGo  the key, if it has it
+DELETE FROM millrace_holder WHERE id = ? AND name = ? AND key = ?
 
 -- :expired
 SELECT h.name, h.key, h.id, j.state FROM millrace_holder h LEFT JOIN millrace_job j ON j.id = h.id

@@ -12,7 +12,7 @@ INSERT INTO millrace_ready (queue, lane, seq)
 SELECT ?, ?, seq FROM millrace_job WHERE seq BETWEEN ? AND ?
 
 -- :standing  the job that an insert ran into
-SELECT seq, state, EXISTS (
+SELECT state, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?

@@ -1,0 +1,102 @@
+/**
+ * What becomes of a job that is inserted: it is there already, another one stands for it, it takes another's
+ * place, it is for later, or it is ready and the queue has room or not. Decided here for every engine, one job
+ * after the other, inside the step that inserts them.
+ */
+
+import type { JobState, NewJob } from '../job.js'
+import type { InsertResult } from '../store.js'
+import { type Dedupe, judgeDuplicate, type KeyHolder } from './dedupe.js'
+import type { Doorkeeper, Overflow } from './depth.js'
+
+/** A job that has a dedupe key. */
+export interface HeldJob {
+  readonly job: Pick<NewJob, 'queue' | 'lane' | 'flow'>
+  readonly state: JobState
+  readonly createdAt: number
+}
+
+/** How a waiting job becomes another one. */
+export interface TakeOver {
+  readonly to: 'pending' | 'scheduled'
+  readonly due: number
+  /** Where it waits is right for the new one too: it keeps its place. */
+  readonly stays: boolean
+}
+
+/** What an engine does for the jobs of one insert. */
+export interface Entrance<H extends HeldJob> {
+  readonly now: number
+  /** Of the job that has this id. An engine may leave it to `add` to find out, for a job that is nothing special. */
+  stateOf(job: NewJob): JobState | undefined
+  holder(name: string, key: string): KeyHolder | undefined
+  jobOf(holder: KeyHolder): H | undefined
+  /** The waiting job becomes the new one, but for its id. */
+  takeOver(held: H, job: NewJob, how: TakeOver): void
+  hold(job: NewJob, rule: Dedupe): void
+  /** Undefined for a queue without a limit on its depth, and for jobs that a handler added. */
+  door(queue: string): Doorkeeper | undefined
+  /** Returns `duplicate` for a job that was there already. */
+  add(job: NewJob, dueAt: number): InsertResult
+  count(job: NewJob, what: 'shed' | 'deferred'): void
+}
+
+export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
+  const state = entrance.stateOf(job)
+  if (state !== undefined) return { status: 'duplicate', state }
+  if (job.dedupe === undefined) return admitNew(entrance, job, 0)
+
+  const { now } = entrance
+  const holder = entrance.holder(job.name, job.dedupe.key)
+  const held = holder === undefined ? undefined : heldBy(entrance, holder)
+  const verdict = judgeDuplicate(job.dedupe, holder, held?.state, now)
+  if (verdict.do === 'insert') {
+    const result = admitNew(entrance, job, verdict.delay)
+    if (result.status === 'inserted' || result.status === 'deferred') entrance.hold(job, job.dedupe)
+    return result
+  }
+  const { id } = holder as KeyHolder
+  if (verdict.do === 'keep') return { status: 'duplicate', state: held?.state, id }
+  const due = verdict.dueAt ?? job.runAt ?? now + job.delay
+  return { status: 'replaced', state: replace(entrance, held as H, job, due), id }
+}
+
+/** Unless its id was used again, after it was removed, by a job that came later. */
+function heldBy<H extends HeldJob>(entrance: Entrance<H>, holder: KeyHolder): H | undefined {
+  const held = entrance.jobOf(holder)
+  return held !== undefined && held.createdAt <= holder.since ? held : undefined
+}
+
+function replace<H extends HeldJob>(entrance: Entrance<H>, held: H, job: NewJob, due: number): JobState {
+  const to = due > entrance.now ? 'scheduled' : 'pending'
+  if (held.state === 'pending') entrance.door(held.job.queue)?.left(held.job.lane)
+  if (to === 'pending') entrance.door(job.queue)?.came(job.lane)
+  const stays = held.state === 'pending' && to === 'pending' && waitAlike(held.job, job)
+  entrance.takeOver(held, job, { to, due, stays })
+  return to
+}
+
+function waitAlike(a: HeldJob['job'], b: HeldJob['job']): boolean {
+  return (
+    a.queue === b.queue && a.lane === b.lane && a.flow?.group === b.flow?.group && a.flow?.key === b.flow?.key
+  )
+}
+
+function admitNew(entrance: Entrance<HeldJob>, job: NewJob, delay: number): InsertResult {
+  const { now } = entrance
+  const dueAt = (job.runAt ?? now + job.delay) + delay
+  if (dueAt > now) return entrance.add(job, dueAt)
+  const door = entrance.door(job.queue)
+  const admission = door?.admit(job.lane)
+  if (admission === undefined || admission.verdict === 'take') return entrance.add(job, now)
+  if (admission.verdict === 'full') return refusal('full', admission)
+  const defer = door?.policy.defer ?? 0
+  entrance.count(job, defer === 0 ? 'shed' : 'deferred')
+  if (defer === 0) return refusal('shed', admission)
+  entrance.add(job, now + defer)
+  return { status: 'deferred', state: 'scheduled' }
+}
+
+function refusal(status: 'shed' | 'full', { depth, limit, wait }: Overflow): InsertResult {
+  return { status, state: undefined, overflow: { depth, limit, wait } }
+}
