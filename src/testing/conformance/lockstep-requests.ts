@@ -25,10 +25,14 @@ export class LockstepRequests {
   /** All ids ever given. */
   readonly ids: string[] = []
   #held: GivenLease[] = []
-  #ended: GivenLease | undefined
+  #ended: GivenLease
   /** Jobs that each worker was given: its turns. */
   readonly #turns = new Map<string, number>()
   #serial = 0
+
+  constructor(stores: number) {
+    this.#ended = { id: 'nobody', worker: 'nobody', tokens: Array.from({ length: stores }, () => 'nothing') }
+  }
 
   job({ again, dedupe, maxCrashes, ...step }: LockstepJob): NewJob {
     const { queue, name, lane, delay } = step

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import type { FlowChange, FlowSettings } from '../../core/flow/settings.js'
 import { crashed } from '../../core/lifecycle.js'
-import type { ExchangeResult, OrphanedJob, Selector, Store, SweepReport } from '../../core/store.js'
+import type { Command, ExchangeResult, OrphanedJob, Selector, Store, SweepReport } from '../../core/store.js'
 import { limiter, names, queues } from './flow-parts.js'
 import type { StoreHarness } from './harness.js'
-import { lostWorker, sweep } from './helpers.js'
+import { lostWorker, sorted, sweep } from './helpers.js'
 import { LockstepRequests, settlementsFor } from './lockstep-requests.js'
 import { type LockstepStep, type LockstepVerb, lease } from './lockstep-steps.js'
 import { checkCounts, checkLists, look, type StoreView, shown, trailsOf } from './lockstep-view.js'
@@ -14,7 +14,7 @@ const forever = 1_000_000_000
 
 export class LockstepRun {
   readonly #harnesses: readonly StoreHarness[]
-  readonly #requests = new LockstepRequests()
+  readonly #requests: LockstepRequests
   /** Second handles, opened when first needed; a store that has none does it all with one. */
   #seconds: readonly Store[] | undefined
   /** As each store named them in the last sweep. */
@@ -22,6 +22,7 @@ export class LockstepRun {
 
   constructor(harnesses: readonly StoreHarness[]) {
     this.#harnesses = harnesses
+    this.#requests = new LockstepRequests(harnesses.length)
     this.#orphans = harnesses.map(() => [])
   }
 
@@ -29,7 +30,7 @@ export class LockstepRun {
     switch (step.step) {
       case 'turn': {
         const stores = await this.#handles(step.handle)
-        await Promise.all(step.verbs.map((verb) => this.#call(stores, verb)))
+        await Promise.all(step.verbs.map((verb) => this.#call(stores, ofProcess(step.handle, verb))))
         break
       }
       case 'advance':
@@ -75,7 +76,7 @@ export class LockstepRun {
       }
       case 'operate': {
         const selector: Selector = { filter: { state: verb.state, queue: verb.queue }, limit: 1000 }
-        return same(stores.map((store) => store.operate(selector, verb.command)))
+        return this.#operate(stores, selector, verb.command)
       }
       case 'configure': {
         const { gate, change, declared } = verb
@@ -163,6 +164,19 @@ export class LockstepRun {
     }
   }
 
+  /** In which order a filter finds jobs is left open. */
+  async #operate(stores: readonly Store[], selector: Selector, command: Command): Promise<void> {
+    const reports = await Promise.all(stores.map((store) => store.operate(selector, command)))
+    allAlike(
+      reports.map(({ affected, asked, refused, ...rest }) => ({
+        ...rest,
+        affected: sorted(affected),
+        asked: sorted(asked),
+        refused: sorted(refused),
+      })),
+    )
+  }
+
   async #advance(ms: number): Promise<void> {
     for (const harness of this.#harnesses) await harness.advance(ms)
   }
@@ -245,6 +259,11 @@ export class LockstepRun {
     const { records } = await this.#look()
     return records.filter((record) => record !== undefined && record.finishedAt === undefined).length
   }
+}
+
+/** A worker lives in one process. */
+function ofProcess(handle: 0 | 1, verb: LockstepVerb): LockstepVerb {
+  return 'worker' in verb ? { ...verb, worker: `${verb.worker}${handle}` } : verb
 }
 
 function nothingOf(settings: FlowSettings): FlowChange {

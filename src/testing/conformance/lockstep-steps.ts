@@ -21,6 +21,9 @@ import {
 } from './flow-parts.js'
 import type { FastCheck } from './model-steps.js'
 
+/** Of each process. */
+export const workers = ['v', 'w'] as const
+
 /** Short, so that leases run out within a run. */
 export const lease = 50
 
@@ -78,7 +81,7 @@ export type LockstepStep =
 const mostSteps = 40
 
 export function lockstepStepsOf(fc: FastCheck): Arbitrary<LockstepStep[]> {
-  const verb = verbOf(fc)
+  const { write, verb } = verbsOf(fc)
   const step: Arbitrary<LockstepStep> = fc.oneof(
     {
       weight: 24,
@@ -88,7 +91,7 @@ export function lockstepStepsOf(fc: FastCheck): Arbitrary<LockstepStep[]> {
         verbs: fc.oneof(
           { withCrossShrink: true },
           { weight: 4, arbitrary: fc.tuple(verb) },
-          { weight: 1, arbitrary: fc.array(verb, { minLength: 2, maxLength: 4 }) },
+          { weight: 1, arbitrary: fc.array(write, { minLength: 2, maxLength: 4 }) },
         ),
       }),
     },
@@ -104,11 +107,13 @@ export function lockstepStepsOf(fc: FastCheck): Arbitrary<LockstepStep[]> {
   return fc.array(step, { minLength: 1, maxLength: mostSteps, size: 'max' })
 }
 
-function verbOf(fc: FastCheck): Arbitrary<LockstepVerb> {
+/** Writes keep the order in which they are called; what may look first, without a lock, is called alone. */
+function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitrary<LockstepVerb> } {
   const seldom = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
     fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
   const parts = flowPartsOf(fc)
-  const { worker, queue, name } = parts
+  const { queue, name } = parts
+  const worker = fc.constantFrom(...workers)
   const retain = fc.constantFrom(1_000_000, 0, 30)
 
   const job: Arbitrary<LockstepJob> = fc
@@ -176,67 +181,84 @@ function verbOf(fc: FastCheck): Arbitrary<LockstepVerb> {
     },
   )
 
-  return fc.oneof(
-    { weight: 8, arbitrary: fc.record({ verb: fc.constant('insert' as const), jobs: jobs(6) }) },
+  const exchange = (settlements: Arbitrary<LockstepSettlement[]>): Arbitrary<LockstepVerb> =>
+    fc.record({
+      verb: fc.constant('exchange' as const),
+      worker,
+      settlements,
+      claim: fc.option(parts.claim, { nil: undefined, freq: 6 }),
+    })
+  const stale = settlement.map((one) => ({ ...one, wrong: 'stale' as const }))
+  const others = weightedOthers()
+  const write = fc.oneof(
     {
       weight: 11,
-      arbitrary: fc.record({
-        verb: fc.constant('exchange' as const),
-        worker,
-        settlements: fc.array(settlement, { maxLength: 5 }),
-        claim: fc.option(parts.claim, { nil: undefined, freq: 6 }),
-      }),
+      arbitrary: exchange(
+        fc.tuple(fc.array(settlement, { maxLength: 4 }), stale).map(([rest, last]) => [...rest, last]),
+      ),
     },
-    { weight: 1, arbitrary: fc.record({ verb: fc.constant('extend' as const), worker }) },
+    ...others,
+  )
+  const verb = fc.oneof(
+    { weight: 11, arbitrary: exchange(fc.array(settlement, { maxLength: 5 })) },
     { weight: 3, arbitrary: fc.record({ verb: fc.constant('sweep' as const) }) },
     { weight: 1, arbitrary: fc.record({ verb: fc.constant('rescue' as const), vanish: fc.boolean() }) },
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        verb: fc.constant('operate on ids' as const),
-        ids: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
-        command,
-      }),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        verb: fc.constant('operate' as const),
-        state: fc.constantFrom(...jobStates),
-        queue: seldom(queue),
-        command,
-      }),
-    },
-    {
-      weight: 4,
-      arbitrary: fc
-        .tuple(setting, fc.boolean())
-        .map(([one, declared]) => ({ verb: 'configure' as const, declared, ...one })),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        verb: fc.constant('pause' as const),
-        queue: fc.constantFrom(...queues),
-        paused: fc.constantFrom(false, false, true),
-      }),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        verb: fc.constant('breaker' as const),
-        job: name,
-        to: fc.constantFrom('closed' as const, 'closed' as const, 'open' as const),
-      }),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        verb: fc.constant('acquire' as const),
-        permits: fc.integer({ min: 1, max: 3 }),
-      }),
-    },
+    ...others,
   )
+  return { write, verb }
+
+  function weightedOthers(): { weight: number; arbitrary: Arbitrary<LockstepVerb> }[] {
+    return [
+      { weight: 8, arbitrary: fc.record({ verb: fc.constant('insert' as const), jobs: jobs(6) }) },
+      { weight: 1, arbitrary: fc.record({ verb: fc.constant('extend' as const), worker }) },
+      {
+        weight: 3,
+        arbitrary: fc.record({
+          verb: fc.constant('operate on ids' as const),
+          ids: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
+          command,
+        }),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          verb: fc.constant('operate' as const),
+          state: fc.constantFrom(...jobStates),
+          queue: seldom(queue),
+          command,
+        }),
+      },
+      {
+        weight: 4,
+        arbitrary: fc
+          .tuple(setting, fc.boolean())
+          .map(([one, declared]) => ({ verb: 'configure' as const, declared, ...one })),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          verb: fc.constant('pause' as const),
+          queue: fc.constantFrom(...queues),
+          paused: fc.constantFrom(false, false, true),
+        }),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          verb: fc.constant('breaker' as const),
+          job: name,
+          to: fc.constantFrom('closed' as const, 'closed' as const, 'open' as const),
+        }),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          verb: fc.constant('acquire' as const),
+          permits: fc.integer({ min: 1, max: 3 }),
+        }),
+      },
+    ]
+  }
 }
 
 function depthOf(fc: FastCheck): Arbitrary<DepthPolicy | null> {

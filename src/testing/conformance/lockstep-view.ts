@@ -33,13 +33,13 @@ export async function look(store: Store, ids: readonly string[]): Promise<StoreV
 export function shown({ records, kinds, paused, gates }: StoreView): unknown {
   return {
     records: records.map((record) => record && viewOfRecord(record)),
-    kinds: kinds.map(({ states, totals, ...kind }) => ({
-      kind: kindKey(kind),
-      states: nonZero(states),
-      totals: nonZero(totals),
-    })),
+    // Whether a kind that has counted nothing is listed is left open.
+    kinds: kinds
+      .map((kind) => ({ kind: kindKey(kind), states: nonZero(kind.states), totals: nonZero(kind.totals) }))
+      .filter(({ states, totals }) => Object.keys({ ...states, ...totals }).length > 0),
     paused,
-    gates,
+    // Settings that were given with a prototype of their own are kept as they are, or not.
+    gates: structuredClone(gates),
   }
 }
 
