@@ -19,7 +19,7 @@ await runJob(resize, { photo: 'here', ...photo })
 console.log(`in this process: nothing else could run for ${Math.round(performance.now() - before)} ms`)
 
 const mill = new Millrace({ store: 'memory:', jobs: [resize] })
-const worker = mill.worker({ sandbox: { size: 2 }, abandonAfter: '100ms' })
+const worker = mill.worker({ sandbox: { size: 2 } })
 await worker.start()
 
 const delay = monitorEventLoopDelay({ resolution: 1 })

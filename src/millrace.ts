@@ -11,7 +11,7 @@ import { readStats, type Stats } from './client/stats.js'
 import { bounds } from './core/bounds.js'
 import type { Clock } from './core/clock.js'
 import { type Codec, jsonCodec } from './core/codec.js'
-import type { AnyJob, EnqueueOptions, JobDefinition } from './core/definition.js'
+import { type AnyJob, checkDefinition, type EnqueueOptions, type JobDefinition } from './core/definition.js'
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
@@ -29,7 +29,10 @@ export interface MillraceOptions {
   readonly store: string | Store
   /** The jobs that this process's workers can run. */
   readonly jobs?: readonly AnyJob[]
-  /** Limits of queues. What was chosen at run time wins over them. */
+  /**
+   * Limits of queues. What was chosen at run time wins over them. A queue that is not named keeps what was declared
+   * before, here or by another process; to take that back, declare it without limits: `{ mail: {} }`.
+   */
   readonly queues?: Readonly<Record<string, QueueOptions>>
   /** Rates of limiters by name, for `limiter` of definitions and `mill.limiter(name)`. */
   readonly limiters?: Readonly<Record<string, RateOptions>>
@@ -137,7 +140,9 @@ export class Millrace {
 
   /** A kind of job, by its definition or name: its limits and breaker, at run time. */
   definition(job: AnyJob | string): DefinitionHandle {
-    return new DefinitionHandle(this.#runtime, typeof job === 'string' ? job : job.name)
+    if (typeof job === 'string') return new DefinitionHandle(this.#runtime, job)
+    checkDefinition(job, 'a definition made by defineJob, or its name')
+    return new DefinitionHandle(this.#runtime, job.name)
   }
 
   /**

@@ -6,7 +6,8 @@ import { MillraceError } from '../core/errors.js'
 import { integer, invalid, lane, name, noUnknown, time } from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
-import { encodeInput, overrides, placement } from './new-job.js'
+import { encodeInput, overrides } from './new-job.js'
+import { placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
 /** Which dead letters; an empty filter means all. */
@@ -94,7 +95,7 @@ export class DeadLetters {
       ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay'],
       'retry',
     )
-    const job = await this.#inspector.find(id)
+    const job = await this.#inspector.find({ id })
     const change = await this.#change(job.name, options)
     const delay = options.delay === undefined ? 0 : milliseconds(options.delay, 'delay')
     const report = await this.#runtime.store.operate(
@@ -176,7 +177,7 @@ export class DeadLetters {
       timeout: options.canaryTimeout ?? '5m',
       ...(options.signal !== undefined && { signal: options.signal }),
     }
-    const ends = await Promise.allSettled(ids.map((id) => this.#inspector.result(id, wait)))
+    const ends = await Promise.allSettled(ids.map((id) => this.#inspector.result({ id }, wait)))
     options.signal?.throwIfAborted()
     return ends.every((end) => end.status === 'fulfilled')
   }

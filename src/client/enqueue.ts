@@ -1,15 +1,28 @@
 import { bounds } from '../core/bounds.js'
-import { type AnyJob, type EnqueueOptions, type JobDefinition, parseInput } from '../core/definition.js'
-import { isMillraceError, MillraceError, queueFull } from '../core/errors.js'
+import {
+  type AnyJob,
+  checkDefinition,
+  type EnqueueOptions,
+  type JobDefinition,
+  parseInput,
+} from '../core/definition.js'
+import {
+  type ErrorDetails,
+  isMillraceError,
+  MillraceError,
+  type QueueFullError,
+  queueFull,
+} from '../core/errors.js'
 import type { Overflow } from '../core/flow/depth.js'
 import type { NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
-import { invalid, noUnknown } from '../core/options.js'
+import { noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Declarations } from './declare.js'
 import type { EnqueueStatus, Inspector, JobHandle } from './inspect.js'
-import { encodeInput, enqueueOptions, newJob, type Placement, placement } from './new-job.js'
+import { encodeInput, enqueueOptions, newJob } from './new-job.js'
+import { type Placement, placement } from './placement.js'
 import { Rooms } from './room.js'
 import type { Runtime } from './runtime.js'
 
@@ -75,6 +88,7 @@ export class Enqueuer {
       if (place !== undefined) places[texts.length - 1] = place
     }
     await this.#runtime.ready()
+    options?.signal?.throwIfAborted()
     if (job.flow !== undefined) await this.#declared(job)
     const handles: JobHandle<R>[] = []
     for (let i = 0; i < texts.length; i += perTurn) {
@@ -102,6 +116,7 @@ export class Enqueuer {
     const place = placement(job, input, options)
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
+    options?.signal?.throwIfAborted()
     if (job.flow !== undefined) await this.#declared(job)
     const insert = async () => [await this.#insert(added)]
     const [result] = await this.#admit([added], insert, options?.signal)
@@ -129,6 +144,7 @@ export class Enqueuer {
     }
     const place = placement(job, input, options)
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
+    options.signal?.throwIfAborted()
     const inserted = this.#runtime.store.insert([added], tx)
     return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
   }
@@ -202,7 +218,7 @@ export class Enqueuer {
         const tried = rest.next()
         const taken = rest.took(tried, await insert(tried.map((i) => jobs[i] as NewJob)))
         if (taken > 0) place.opened()
-        if (taken < tried.length) await place.room(signal)
+        if (taken < tried.length) await place.room(signal).catch((reason) => rest.abandon(reason))
       }
     } finally {
       place.leave()
@@ -239,11 +255,14 @@ class Refused {
 
   /** Whether there are any; throws if the queue is not one to wait for. */
   waits(): boolean {
-    const [first] = this.#rest
-    if (first === undefined) return false
-    const { queue } = this.#jobs[first] as NewJob
-    if (!this.#overflow.wait) throw queueFull(queue, this.#overflow, this.#before + first)
+    if (this.#rest.length === 0) return false
+    if (!this.#overflow.wait) throw this.#full()
     return true
+  }
+
+  /** Nobody waits any longer, for this reason; it alone would not tell what was added before. */
+  abandon(reason: unknown): never {
+    throw this.#added === 0 ? reason : this.#full({ cause: reason })
   }
 
   /** Which to try next: no more than the queue could ever hold. */
@@ -259,15 +278,24 @@ class Refused {
     return left - this.#rest.length
   }
 
+  #full(details?: ErrorDetails): QueueFullError {
+    const { queue } = this.#jobs[this.#first] as NewJob
+    return queueFull(queue, this.#overflow, this.#added, details)
+  }
+
+  /** All of the call that come before the first that is left. */
+  get #added(): number {
+    return this.#before + this.#first
+  }
+
   get #overflow(): Overflow {
-    return (this.#results[this.#rest[0] as number] as { overflow: Overflow }).overflow
+    return (this.#results[this.#first] as { overflow: Overflow }).overflow
+  }
+
+  get #first(): number {
+    return this.#rest[0] as number
   }
 }
 
 /** Ids are of one job, and a caller's transaction is of one call. */
 const manyOptions = enqueueOptions.filter((option) => option !== 'id' && option !== 'tx')
-
-function checkDefinition(job: AnyJob): void {
-  if (typeof job?.run !== 'function' || job.policy === undefined)
-    throw invalid('job', job, 'a definition made by defineJob')
-}

@@ -98,33 +98,36 @@ export class JobHandle<R = unknown> {
   }
 
   async state(): Promise<JobState> {
-    return (await this.#inspector.find(this.id)).state
+    return (await this.#inspector.find(this)).state
   }
 
   /** Waits for the end: the handler's result, or JOB_DEAD, JOB_CANCELLED or WAIT_TIMEOUT. */
   result(options: WaitOptions = {}): Promise<R> {
-    return this.#inspector.result<R>(this.id, options)
+    return this.#inspector.result<R>(this, options)
   }
 
   cancel(reason = 'cancelled'): Promise<CancelResult> {
-    return this.#inspector.cancel(this.id, reason)
+    return this.#inspector.cancel(this, reason)
   }
 
   /** Yields the job now and after each change of state, attempt or progress, until it has ended. */
   watch(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<JobSnapshot<R>, void, undefined> {
-    return this.#inspector.watch<R>(this.id, options.signal)
+    return this.#inspector.watch<R>(this, options.signal)
   }
 
   /** Failed attempts, newest last, bounded. */
   async attempts(): Promise<readonly AttemptRecord[]> {
-    return (await this.#inspector.trail(this.id)).attempts
+    return (await this.#inspector.trail(this)).attempts
   }
 
   /** What the handler logged, newest last, bounded. */
   async logs(): Promise<readonly LogLine[]> {
-    return (await this.#inspector.trail(this.id)).logs
+    return (await this.#inspector.trail(this)).logs
   }
 }
+
+/** A job, and what became of its enqueue if that is known: it explains why there is none. */
+type Sought = Pick<JobHandle, 'id'> & Partial<Pick<JobHandle, 'status'>>
 
 /** Reads jobs and waits for them. */
 export class Inspector {
@@ -156,25 +159,26 @@ export class Inspector {
     return record === undefined ? undefined : this.snapshot<R>(record)
   }
 
-  async find(id: string): Promise<JobRecord> {
-    const record = await this.#read(id)
-    if (record === undefined) throw notFound(id)
+  async find(job: Sought): Promise<JobRecord> {
+    const record = await this.#read(job.id)
+    if (record === undefined) throw notFound(job)
     return record
   }
 
-  async trail(id: string) {
+  async trail(job: Sought) {
     await this.#runtime.ready()
-    const trail = await this.#runtime.store.trail(id)
-    if (trail === undefined) throw notFound(id)
+    const trail = await this.#runtime.store.trail(job.id)
+    if (trail === undefined) throw notFound(job)
     return trail
   }
 
-  async cancel(id: string, reason: string): Promise<CancelResult> {
+  async cancel(job: Sought, reason: string): Promise<CancelResult> {
+    const { id } = job
     await this.#runtime.ready()
     const retain = compileRetain(undefined).completed
     const command = { do: 'cancel', reason: clean(reason, bounds.reasonText), retain } as const
     const { affected, asked, missing } = await this.#runtime.store.operate({ ids: [id] }, command)
-    if (missing.length > 0) throw notFound(id)
+    if (missing.length > 0) throw notFound(job)
     if (affected.length > 0) await this.#tellCancelled(id, command.reason)
     return affected.length > 0 ? 'cancelled' : asked.length > 0 ? 'asked' : 'finished'
   }
@@ -191,8 +195,9 @@ export class Inspector {
     }
   }
 
-  async result<R>(id: string, options: WaitOptions): Promise<R> {
-    const record = await this.#until(id, (job) => isFinal(job.state), options)
+  async result<R>(job: Sought, options: WaitOptions): Promise<R> {
+    const record = await this.#until(job, ({ state }) => isFinal(state), options)
+    const { id } = record
     if (record.state === 'completed') return this.#decodeResult<R>(record)
     if (record.state === 'cancelled') {
       throw new MillraceError(
@@ -211,13 +216,13 @@ export class Inspector {
   }
 
   async *watch<R>(
-    id: string,
+    job: Sought,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<JobSnapshot<R>, void, undefined> {
     let seen = ''
     for (;;) {
       const options = signal === undefined ? {} : { signal }
-      const record = await this.#until(id, (job) => version(job) !== seen, options)
+      const record = await this.#until(job, (now) => version(now) !== seen, options)
       seen = version(record)
       yield this.snapshot<R>(record)
       if (isFinal(record.state)) return
@@ -253,7 +258,8 @@ export class Inspector {
   }
 
   /** Resolves with the record as soon as `done` says so. */
-  async #until(id: string, done: (job: JobRecord) => boolean, options: WaitOptions): Promise<JobRecord> {
+  async #until(sought: Sought, done: (job: JobRecord) => boolean, options: WaitOptions): Promise<JobRecord> {
+    const { id } = sought
     const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout, 'timeout')
     await this.#runtime.ready()
     return new Promise<JobRecord>((resolve, reject) => {
@@ -269,7 +275,7 @@ export class Inspector {
       const onAbort = () => finish(() => reject(options.signal?.reason))
       const unwatch = this.#watcher.watch(id, {
         seen: (job) => {
-          if (job === undefined) finish(() => reject(notFound(id)))
+          if (job === undefined) finish(() => reject(notFound(sought)))
           else if (done(job)) finish(() => resolve(job))
         },
         failed: (error) => finish(() => reject(error)),
@@ -310,15 +316,12 @@ function date(time: number | undefined): Date | undefined {
   return time === undefined ? undefined : new Date(time)
 }
 
-function notFound(id: string): MillraceError {
-  return new MillraceError(
-    'JOB_NOT_FOUND',
-    `job ${id} does not exist; it may have ended and its retention may be over`,
-    {
-      field: 'id',
-      value: id,
-    },
-  )
+function notFound({ id, status }: Sought): MillraceError {
+  const why =
+    status === 'shed'
+      ? 'was shed because its queue was too full, and never added; enqueue it again when there is room'
+      : 'does not exist; it may have ended and its retention may be over'
+  return new MillraceError('JOB_NOT_FOUND', `job ${id} ${why}`, { field: 'id', value: id })
 }
 
 function waitTimeout(id: string, timeout: number): MillraceError {

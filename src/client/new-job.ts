@@ -3,9 +3,6 @@ import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
-import type { Dedupe } from '../core/flow/dedupe.js'
-import { belonging, compileDedupe, type DedupeOptions } from '../core/flow/options.js'
-import type { JobFlow } from '../core/flow/settings.js'
 import type { NewJob } from '../core/job.js'
 import {
   compileBackoff,
@@ -20,6 +17,7 @@ import {
   tags,
 } from '../core/options.js'
 import { newId } from '../system/ids.js'
+import type { Placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
 /** The text of an input that its schema has accepted. */
@@ -77,53 +75,6 @@ export function newJob(
     flow: place?.flow,
     dedupe: place?.dedupe,
   }
-}
-
-/** What limits a job and whom it makes way for. */
-export type Placement = Pick<NewJob, 'flow' | 'dedupe'>
-
-/** By the definition and the input; undefined for a job that has none of it. */
-export function placement(
-  job: AnyJob,
-  input: unknown,
-  options: EnqueueOptions | undefined,
-): Placement | undefined {
-  const none = job.flow === undefined && options?.group === undefined && options?.key === undefined
-  if (none && !options?.dedupe) return undefined
-  return { flow: flowOf(job, input, options), dedupe: dedupeOf(job, input, options) }
-}
-
-function flowOf({ flow }: AnyJob, input: unknown, options: EnqueueOptions | undefined): JobFlow | undefined {
-  const group = options?.group ?? flow?.group?.(input)
-  const key = options?.key ?? flow?.key?.(input)
-  const gated = flow !== undefined && Object.keys(flow.settings).length > 0
-  if (!gated && group === undefined && key === undefined) return undefined
-  return {
-    gated,
-    group: group === undefined || group === null ? undefined : belonging(group, 'group'),
-    key: key === undefined || key === null ? undefined : belonging(key, 'key'),
-  }
-}
-
-function dedupeOf({ flow }: AnyJob, input: unknown, options: EnqueueOptions | undefined): Dedupe | undefined {
-  const given = options?.dedupe ?? flow?.dedupe
-  if (given === undefined || given === false) return undefined
-  const rule = given === flow?.dedupe ? flow.dedupe : compileDedupe(given as DedupeOptions<string | number>)
-  const key = typeof given.key === 'function' ? given.key(input) : given.key
-  if (key === undefined || key === null) return undefined
-  if (rule.mode === 'keep-last' && flow?.dedupe?.mode !== 'keep-last')
-    throw invalid(
-      'dedupe.mode',
-      rule.mode,
-      'it on the definition, because it limits what runs at the same time',
-    )
-  if (rule.mode === 'debounce' && (options?.delay !== undefined || options?.runAt !== undefined))
-    throw invalid(
-      'dedupe.mode',
-      rule.mode,
-      "another mode, or no 'delay' and 'runAt': debounce decides when it starts",
-    )
-  return { key: belonging(key, 'dedupe.key'), mode: rule.mode, window: rule.window, most: rule.most }
 }
 
 export const enqueueOptions = [

@@ -63,7 +63,7 @@ export class QueueHandle {
 
   /** How many ready jobs it takes; null goes back to the code's. */
   async depthLimit(depth: DepthOptions | null): Promise<void> {
-    return choose(this.#runtime, this.#ref, { depth: depth === null ? null : compileDepth(depth) })
+    return choose(this.#runtime, this.#ref, { depth: depth === null ? null : compileDepth(depth, 'depth') })
   }
 
   group(group: string | number): GroupHandle {

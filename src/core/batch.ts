@@ -11,7 +11,7 @@ import {
 } from './definition.js'
 import { type Duration, milliseconds } from './duration.js'
 import { MillraceError, show } from './errors.js'
-import { integer, invalid, noUnknown } from './options.js'
+import { integer, invalid, noUnknown, noUnknownIn } from './options.js'
 
 export interface BatchOptions<Input> {
   /** The most jobs of one call, from 1 to 1,000. @default 100 */
@@ -117,7 +117,7 @@ export function defineBatchJob(
 const batchJobOptions = [...definitionOptions.filter((option) => option !== 'sandbox'), 'batch']
 
 function compileBatch(raw: BatchOptions<never>, run: CompiledBatch['run']): CompiledBatch {
-  noUnknown(raw, ['size', 'wait', 'by'], 'batch')
+  noUnknownIn('batch', raw, ['size', 'wait', 'by'])
   const { by } = raw
   if (by !== undefined && typeof by !== 'function')
     throw invalid('batch.by', by, 'a function (input) => key; for one batch of all jobs, leave it out')

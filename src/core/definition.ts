@@ -38,7 +38,10 @@ export interface JobContext {
   readonly progress: (value: unknown) => void
   /** Keeps a line with the job, bounded in number and length. */
   readonly log: (text: string, level?: LogLevel) => void
-  /** Adds a job that exists if and only if this attempt completes. Returns its id. */
+  /**
+   * Adds a job that exists if and only if this attempt completes. Returns its id, which no job will have when
+   * another stands for it then, because of its `dedupe`: that is known only when the outcome is written.
+   */
   readonly enqueue: EnqueueFromHandler
 }
 
@@ -51,11 +54,15 @@ export type EnqueueFromHandler = <I, O, R>(
 export interface EnqueueOptions extends JobPolicy {
   /** Instead of what the definition's `group` says. */
   readonly group?: string | number
-  /** Instead of what the definition's `key` says. */
+  /** Instead of what the definition's `key` says. Where `keep-last` is declared, the dedupe key is the key. */
   readonly key?: string | number
-  /** Instead of what the definition's `dedupe` says; false for none. */
+  /** Instead of what the definition's `dedupe` says; false for none. `keep-last` must be declared there too. */
   readonly dedupe?: DedupeOptions<string | number> | false
-  /** Ends the wait for room in a full queue. */
+  /**
+   * Ends the wait for room in a full queue; aborted before anything is written, it keeps it so. Rejects with the
+   * signal's reason. An `enqueueMany` that has added some jobs by then rejects with QUEUE_FULL instead: `added`
+   * says how many, and `cause` is the reason.
+   */
   readonly signal?: AbortSignal
   /** The caller's own id: an enqueue with an id that exists returns the existing job. */
   readonly id?: string
@@ -193,6 +200,10 @@ export const definitionOptions = [
   'run',
   'sandbox',
 ]
+
+export function checkDefinition(job: AnyJob, expected = 'a definition made by defineJob'): void {
+  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid('job', job, expected)
+}
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */
 export function parseInput(job: AnyJob, input: unknown): unknown {

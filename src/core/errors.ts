@@ -98,7 +98,10 @@ export interface QueueFullDetails {
   readonly added?: number
 }
 
-/** A queue that has a limit refused more. Over HTTP: 429, with `retryAfter` in whole seconds as Retry-After. */
+/**
+ * A queue that has a limit refused more. Over HTTP: 429, with `retryAfter` in whole seconds as Retry-After. Its
+ * `cause` is the reason of the signal that ended a wait for room.
+ */
 export class QueueFullError extends MillraceError {
   readonly queue: string
   readonly depth: number
@@ -127,8 +130,9 @@ export function queueFull(
   queue: string,
   { depth, limit }: { readonly depth: number; readonly limit: number },
   added = 0,
+  details: ErrorDetails = {},
 ): QueueFullError {
-  return new QueueFullError({ queue, depth, limit, retryAfter: retryAfterMs, added })
+  return new QueueFullError({ queue, depth, limit, retryAfter: retryAfterMs, added }, details)
 }
 
 /** Shows a refused value in an error message without printing a novel or a secret-sized blob. */

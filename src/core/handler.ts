@@ -1,6 +1,6 @@
 import type { Directive, JobContext } from './definition.js'
 import { MillraceError } from './errors.js'
-import { defaults, integer, invalid, noUnknown, oneOf } from './options.js'
+import { defaults, integer, invalid, noUnknownIn, oneOf } from './options.js'
 
 /** A job's work: gets the input and the context, gives the result or a directive. */
 export type Handler<Input, Result> = (
@@ -78,7 +78,7 @@ export function compileSandbox(run: unknown, raw: SandboxOptions | undefined): C
     )
   }
   const module = isModule(run) ? run : { url: run, export: 'default' }
-  noUnknown(raw ?? {}, ['type', 'memory', 'use'], 'sandbox')
+  noUnknownIn('sandbox', raw ?? {}, ['type', 'memory', 'use'])
   const use = oneOf(raw?.use ?? 'always', ['always', 'suspects'], 'sandbox.use')
   if (use === 'suspects' && raw?.type === 'thread')
     throw invalid('sandbox.type', raw.type, "'process' for suspects: they may end more than their thread")

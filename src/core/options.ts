@@ -221,14 +221,21 @@ export function oneOf<T extends string>(value: T, allowed: readonly T[], field: 
 }
 
 /** Refuses options that nobody reads, because a misspelt one would be silently ignored. */
-export function noUnknown(raw: object, known: readonly string[], what: string): void {
+export function noUnknown(raw: object, known: readonly string[], what: string, path = ''): void {
   if (typeof raw !== 'object' || raw === null) throw invalid(what, raw, 'an object with options')
   for (const key of Object.keys(raw)) {
     if (known.includes(key)) continue
     const near = known.find((k) => k.toLowerCase() === key.toLowerCase() || distanceIsSmall(k, key))
     const hint = near ? `did you mean '${near}'?` : `known are ${known.join(', ')}`
-    throw new MillraceError('INVALID_OPTION', `${what} has no option '${key}'; ${hint}`, { field: key })
+    throw new MillraceError('INVALID_OPTION', `${what} has no option '${key}'; ${hint}`, {
+      field: `${path}${key}`,
+    })
   }
+}
+
+/** The same for an option that has options of its own. */
+export function noUnknownIn(field: string, raw: object, known: readonly string[]): void {
+  noUnknown(raw, known, field, `${field}.`)
 }
 
 /** At most two letters inserted, missing or different. */

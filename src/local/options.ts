@@ -2,7 +2,7 @@ import { bounds } from '../core/bounds.js'
 import type { Clock } from '../core/clock.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
-import { defaults, integer, invalid, name, noUnknown, oneOf } from '../core/options.js'
+import { defaults, integer, invalid, name, noUnknown, noUnknownIn, oneOf } from '../core/options.js'
 import { systemClock } from '../system/clock.js'
 import type { CompiledRate } from './rate-gate.js'
 
@@ -97,7 +97,7 @@ function highWaterMark(
 }
 
 function compileRate(raw: { readonly max: number; readonly per: Duration }): CompiledRate {
-  noUnknown(raw, ['max', 'per'], 'rate')
+  noUnknownIn('rate', raw, ['max', 'per'])
   const per = milliseconds(raw.per, 'rate.per')
   if (per === 0) throw invalid('rate.per', raw.per, 'at least 1 ms, such as "1s"', 1)
   return { max: integer(raw.max, 'rate.max', 1, mostStarts), per }

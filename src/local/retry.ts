@@ -8,7 +8,7 @@ import { bounds } from '../core/bounds.js'
 import type { Clock } from '../core/clock.js'
 import { milliseconds } from '../core/duration.js'
 import { isMillraceError, type RetryAfter } from '../core/errors.js'
-import { compileBackoff, defaults, integer, noUnknown } from '../core/options.js'
+import { compileBackoff, defaults, integer, noUnknownIn } from '../core/options.js'
 
 export interface FlushRetryOptions {
   /** How often it is tried in all. @default 3 */
@@ -23,7 +23,7 @@ export interface CompiledRetry {
 }
 
 export function compileRetry(raw: FlushRetryOptions): CompiledRetry {
-  noUnknown(raw, ['attempts', 'backoff'], 'retry')
+  noUnknownIn('retry', raw, ['attempts', 'backoff'])
   return {
     attempts: integer(raw.attempts ?? defaults.maxAttempts, 'retry.attempts', 1, bounds.attempts),
     backoff: compileBackoff(raw.backoff ?? {}),

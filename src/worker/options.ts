@@ -10,6 +10,7 @@ import {
   type LaneOptions,
   name,
   noUnknown,
+  noUnknownIn,
 } from '../core/options.js'
 
 export interface WorkerOptions {
@@ -24,7 +25,11 @@ export interface WorkerOptions {
   readonly poll?: Duration
   /** How long `stop` waits for running jobs. @default '30s' */
   readonly grace?: Duration
-  /** How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. @default '5s' */
+  /**
+   * How long a handler may go on after its signal aborted; then it is left alone, or its sandbox killed. A
+   * sandbox whose event loop is blocked cannot hear the signal and is killed after half a second.
+   * @default '5s'
+   */
   readonly abandonAfter?: Duration
   /** Jobs to hold beyond the slots. @default 'auto': many when jobs take less than a moment, none when they take long */
   readonly prefetch?: number | 'auto'
@@ -81,7 +86,7 @@ export function compileWorker(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJ
 }
 
 function compilePool(raw: SandboxPoolOptions) {
-  noUnknown(raw, ['size', 'idle', 'warm'], 'sandbox')
+  noUnknownIn('sandbox', raw, ['size', 'idle', 'warm'])
   const size = raw.size ?? Math.max(1, availableParallelism() - 1)
   return {
     size: integer(size, 'sandbox.size', 1, bounds.sandboxes),

@@ -1,8 +1,15 @@
-import { encodeInput, newJob, placement } from '../client/new-job.js'
+import { encodeInput, newJob } from '../client/new-job.js'
+import { placement } from '../client/placement.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
-import { type AnyJob, type EnqueueFromHandler, type JobContext, parseInput } from '../core/definition.js'
+import {
+  type AnyJob,
+  checkDefinition,
+  type EnqueueFromHandler,
+  type JobContext,
+  parseInput,
+} from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import type { RunEvent } from '../core/events.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
@@ -136,8 +143,10 @@ export class Run implements JobContext {
   get enqueue(): EnqueueFromHandler {
     return async (job, input, options) => {
       if (this.ended) throw this.#tooLate()
+      checkDefinition(job)
       await parseInput(job, input)
       if (this.ended) throw this.#tooLate()
+      options?.signal?.throwIfAborted()
       const place = placement(job, input, options)
       const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
       this.inserts ??= []

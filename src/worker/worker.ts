@@ -110,6 +110,7 @@ export class Worker {
       this.#sandboxes = new SandboxPool(runtime, jobs, this.#options.sandbox, {
         waits: (run) => this.#stopClock(run),
         begins: (run) => this.#startClock(run, runtime.clock.monotonic()),
+        deaf: (run) => this.#overdue(run),
       })
     }
   }
@@ -425,7 +426,7 @@ export class Worker {
     this.#exchange.settle(job, snoozed(unknownMs))
   }
 
-  /** The first time: tell the handler to stop. The second: it did not, so go on without it. */
+  /** The first time: tell the handler to stop. The second: it did not, or cannot, so go on without it. */
   #overdue(run: Run): void {
     if (run.stopped === undefined) {
       const { timeout } = run.policy
@@ -448,6 +449,7 @@ export class Worker {
   }
 
   #abandon(run: Run, reason: MillraceError): void {
+    if (run.ended) return
     this.#runtime.events.emit('abandoned', { ...run.event(), why: reason.message })
     this.#end(run, concludeError(run, this.#runtime, reason))
   }

@@ -19,8 +19,6 @@ export interface WorkerConfig extends ChildConfig {
   readonly graceMs?: number
   /** How long `slow` jobs take here. */
   readonly slowMs?: number
-  /** How long a handler may go on after its signal. */
-  readonly abandonMs?: number
 }
 
 const config = beChild<WorkerConfig>()
@@ -57,7 +55,6 @@ const worker = mill.worker({
   concurrency: config.concurrency ?? settings.concurrency,
   grace: config.graceMs ?? settings.graceMs,
   ...(config.prefetch !== undefined && { prefetch: config.prefetch }),
-  ...(config.abandonMs !== undefined && { abandonAfter: config.abandonMs }),
   sandbox: { size: 2, warm: 0 },
 })
 doom.worker = worker.id

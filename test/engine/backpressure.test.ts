@@ -1,7 +1,7 @@
-import { defineJob, QueueFullError } from 'millrace'
+import { defineJob, type JobHandle, Millrace, QueueFullError } from 'millrace'
 import { VirtualClock } from 'millrace/testing'
-import { describe, expect, test } from 'vitest'
-import { realMill, testMill, vanish } from './mill.js'
+import { describe, expect, test, vi } from 'vitest'
+import { realMill, storeOf, testMill, vanish } from './mill.js'
 
 const work = defineJob({ name: 'work', queue: 'mail', run: () => {} })
 
@@ -33,6 +33,20 @@ describe('a full queue', () => {
     expect((await mill.enqueue(work, 2)).status).toBe('inserted')
     await mill.queue('mail').depthLimit(null)
     await expect(mill.enqueue(work, 3)).rejects.toMatchObject({ code: 'QUEUE_FULL', limit: 1 })
+  })
+
+  test('is full no more once the code declares the queue without a limit, which to leave it out does not', async () => {
+    const mill = testMill({
+      jobs: [work],
+      queues: { mail: { depth: { max: 1 }, limit: { concurrency: 1 } } },
+    })
+    await mill.enqueue(work, 1)
+    await new Millrace({ store: storeOf(mill), queues: {} }).open()
+    await expect(mill.enqueue(work, 2)).rejects.toMatchObject({ code: 'QUEUE_FULL' })
+    await new Millrace({ store: storeOf(mill), queues: { mail: {} } }).open()
+    expect((await mill.enqueue(work, 2)).status).toBe('inserted')
+    const { gates } = await storeOf(mill).gates({ of: 'queue', names: ['mail'], limit: 1 })
+    expect(gates[0]?.declared ?? {}).toEqual({})
   })
 
   test('is waited for until the low mark is reached', async () => {
@@ -111,6 +125,42 @@ describe('a full queue', () => {
     await closed
   })
 
+  test('a signal that ends the wait of many tells how many were added', async () => {
+    const mill = testMill({ jobs: [work] })
+    await mill.queue('mail').depthLimit({ max: 600, overflow: 'wait' })
+    const controller = new AbortController()
+    const { signal } = controller
+    const inputs = Array.from({ length: 700 }, (_, i) => i)
+    const some = expect(mill.enqueueMany(work, inputs, { signal })).rejects.toMatchObject({
+      code: 'QUEUE_FULL',
+      queue: 'mail',
+      added: 600,
+      cause: new Error('enough'),
+    })
+    await vi.waitFor(async () => expect((await mill.queue('mail').depth()).pending).toBe(600))
+    const none = expect(mill.enqueueMany(work, inputs, { signal })).rejects.toThrow('enough')
+    await mill.clock.advance(0)
+    controller.abort(new Error('enough'))
+    await Promise.all([some, none])
+    expect((await mill.queue('mail').depth()).pending).toBe(600)
+  })
+
+  test('a signal that is aborted already keeps all from being written, in a handler too', async () => {
+    const signal = AbortSignal.abort(new Error('enough'))
+    const adds = defineJob({
+      name: 'adds',
+      run: (_: null, { enqueue }) => enqueue(work, 1, { signal }),
+      maxAttempts: 1,
+    })
+    const mill = testMill({ jobs: [work, adds] })
+    await expect(mill.enqueue(work, 1, { signal })).rejects.toBe(signal.reason)
+    await expect(mill.enqueueMany(work, [1, 2], { signal })).rejects.toBe(signal.reason)
+    const handle = await mill.enqueue(adds, null)
+    await mill.drain()
+    await expect(handle.result()).rejects.toThrow('enough')
+    expect((await mill.stats()).totals.enqueued).toBe(1)
+  })
+
   test('sheds the low lanes and keeps the critical one, counted and told', async () => {
     const mill = testMill({ jobs: [work] })
     await mill.queue('mail').depthLimit({ max: 10, overflow: 'shed' })
@@ -121,6 +171,13 @@ describe('a full queue', () => {
     expect((await mill.enqueue(work, 1, { priority: 'critical' })).status).toBe('inserted')
     expect(told).toEqual(['low false', 'low false'])
     expect((await mill.stats()).totals.shed).toBe(2)
+    const shed = low[6] as JobHandle<void>
+    const gone = { code: 'JOB_NOT_FOUND', message: expect.stringMatching(/was shed .* never added/) }
+    expect(await shed.get()).toBeUndefined()
+    for (const asked of ['state', 'result', 'cancel', 'attempts', 'logs'] as const)
+      await expect(shed[asked]()).rejects.toMatchObject(gone)
+    await expect(shed.watch().next()).rejects.toMatchObject(gone)
+    await expect(mill.job(shed.id).state()).rejects.toThrow('its retention may be over')
     await mill.queue('mail').depthLimit({ max: 10, overflow: 'shed', defer: '1m' })
     const put = await mill.enqueue(work, 8, { priority: 'low' })
     expect([put.status, await put.state()]).toEqual(['deferred', 'scheduled'])

@@ -4,9 +4,11 @@ import {
   defineJob,
   type EnqueueOptions,
   isMillraceError,
+  type JobFlowOptions,
   Millrace,
   type MillraceError,
 } from 'millrace'
+import { runJob } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { outcomeOf } from '../outcome.js'
@@ -165,6 +167,58 @@ describe('bad input', () => {
   ])('%s rejects, and does not throw', async (_what, set, field) => {
     const mill = testMill()
     await expect(set(mill)).rejects.toMatchObject({ code: 'INVALID_OPTION', field })
+  })
+
+  const broken = (input: { tenant: { id: string } }) => input.tenant.id
+  const late = async () => Promise.reject(new Error('nobody hears of this'))
+  test.each<[string, (ask: never) => JobFlowOptions<unknown>]>([
+    ['group', (group) => ({ group })],
+    ['key', (key) => ({ key })],
+    ['dedupe.key', (key) => ({ dedupe: { key } })],
+    ['dedupe.key', (key) => ({ dedupe: { key, mode: 'keep-last' } })],
+  ])('a function for %s that throws or returns a promise', async (field, flow) => {
+    const throwing = defineJob({ name: 'odd', ...flow(broken as never), run: () => {} })
+    const promising = defineJob({ name: 'odd', ...flow(late as never), run: () => {} })
+    const mill = testMill()
+    for (const attempt of [() => mill.enqueue(throwing, {}), () => mill.enqueueMany(throwing, [{}])]) {
+      const error = await refusal(attempt)
+      expect(error).toMatchObject({ code: 'INVALID_OPTION', field, cause: expect.any(TypeError) })
+      expect(error.message).toMatch(`${field} of job 'odd' threw 'Cannot read`)
+    }
+    const error = await refusal(() => mill.enqueue(promising, {}))
+    expect(error).toMatchObject({ code: 'INVALID_OPTION', field })
+    expect(error.message).toMatch(`${field} of job 'odd' returned a promise`)
+    expect((await mill.stats()).totals.enqueued).toBe(0)
+  })
+
+  test.each([[undefined], [null], [{}]])('%s for a definition', async (job) => {
+    const adds = defineJob({ name: 'adds', run: (_: unknown, { enqueue }) => enqueue(job as never, 1) })
+    expect((await runJob(adds, null)).failure).toMatchObject({ code: 'INVALID_OPTION' })
+    const mill = testMill()
+    for (const attempt of [
+      () => mill.definition(job as never),
+      () => mill.enqueue(job as never, 1),
+      () => mill.enqueueMany(job as never, [1]),
+    ])
+      expect(await refusal(attempt)).toMatchObject({ code: 'INVALID_OPTION', field: 'job', value: job })
+  })
+
+  test.each<[field: string, queue: object]>([
+    ['queues.a.lmit', { lmit: {} }],
+    ['queues.a.limit.concurency', { limit: { concurency: 1 } }],
+    ['queues.a.limit.rate.bust', { limit: { rate: { max: 1, per: '1s', bust: 1 } } }],
+    ['queues.a.depth', { depth: 5 }],
+    ['queues.a.depth.max', { depth: { max: 0 } }],
+    ['queues.a.depth.low', { depth: { max: 5, low: 6 } }],
+    ['queues.a.depth.mx', { depth: { max: 5, mx: 6 } }],
+    ['queues.a.depth.overflow', { depth: { max: 5, overflow: 'drop' } }],
+    ['queues.a.depth.defer', { depth: { max: 5, overflow: 'shed', defer: -1 } }],
+    ['queues.a.depth.lanes.low', { depth: { max: 5, lanes: { low: 0 } } }],
+    ['queues.a.depth.lanes.lo', { depth: { max: 5, lanes: { lo: 4 } } }],
+    ['queues.a.depth.shedAt.lo', { depth: { max: 5, overflow: 'shed', shedAt: { lo: 1 } } }],
+  ])('%s of the options', async (field, queue) => {
+    const error = await refusal(() => new Millrace({ store: 'memory:', queues: { a: queue as never } }))
+    expect(error.field).toBe(field)
   })
 
   test('a misspelt option gets a hint', async () => {

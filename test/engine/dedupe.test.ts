@@ -1,4 +1,4 @@
-import { defineJob } from 'millrace'
+import { defineJob, type EnqueueOptions } from 'millrace'
 import { describe, expect, test } from 'vitest'
 import { signal, testMill } from './mill.js'
 
@@ -86,6 +86,63 @@ describe('dedupe', () => {
     go.give()
     await drained
     expect(seen).toEqual(['a', 'd'])
+  })
+
+  test('keep-last runs one at a time of a key that is given at enqueue', async () => {
+    const seen: string[] = []
+    const started = signal()
+    const go = signal()
+    const rebuild = defineJob({
+      name: 'rebuild',
+      dedupe: { key: (text: string) => text, mode: 'keep-last' },
+      run: async (text: string) => {
+        seen.push(text)
+        if (text !== 'a') return
+        started.give()
+        await go.promise
+      },
+    })
+    const free = defineJob({ name: 'free', run: () => {} })
+    const mill = testMill({ jobs: [rebuild, free] })
+    const site = { dedupe: { key: 'site', mode: 'keep-last' } } as const
+    await mill.enqueue(rebuild, 'a', site)
+    const drained = mill.drain()
+    await started.promise
+    const b = await mill.enqueue(rebuild, 'b', site)
+    const c = await mill.enqueue(rebuild, 'c', { dedupe: { key: 'site', mode: 'replace' } })
+    expect([c.status, c.id, (await c.get())?.key]).toEqual(['replaced', b.id, 'site'])
+    await (await mill.enqueue(free, null)).result()
+    expect(seen).toEqual(['a'])
+    go.give()
+    await drained
+    expect(seen).toEqual(['a', 'c'])
+  })
+
+  test('keep-last has no other key beside it, in a handler neither', async () => {
+    const rebuild = defineJob({
+      name: 'rebuild',
+      dedupe: { key: () => 'site', mode: 'keep-last' },
+      run: () => {},
+    })
+    const plain = defineJob({ name: 'plain', run: () => {} })
+    const adds = defineJob({
+      name: 'adds',
+      run: async (options: EnqueueOptions, { enqueue }) =>
+        enqueue('mode' in (options.dedupe || {}) ? plain : rebuild, null, options),
+      maxAttempts: 1,
+    })
+    const mill = testMill({ jobs: [rebuild, plain, adds] })
+    const beside = { code: 'INVALID_OPTION', field: 'key', value: 'k' }
+    const message = /"k"; expected none, because job 'rebuild' keeps the last .* give `dedupe.key` instead/
+    await expect(mill.enqueue(rebuild, null, { key: 'k' })).rejects.toMatchObject(beside)
+    await expect(mill.enqueue(rebuild, null, { key: 'k' })).rejects.toThrow(message)
+    await expect(mill.enqueueMany(rebuild, [null], { key: 'k' })).rejects.toMatchObject(beside)
+    const withKey = await mill.enqueue(adds, { key: 'k' })
+    const undeclared = await mill.enqueue(adds, { dedupe: { key: 'k', mode: 'keep-last' } })
+    await mill.drain()
+    await expect(withKey.result()).rejects.toThrow(message)
+    await expect(undeclared.result()).rejects.toThrow("on the definition of job 'plain'")
+    expect((await mill.stats()).totals.enqueued).toBe(2)
   })
 
   test('wrong options are refused with a word', async () => {

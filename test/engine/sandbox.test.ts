@@ -90,6 +90,29 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     expect(await (await mill.enqueue(where, 0)).result({ timeout: '10s' })).toEqual(place)
   })
 
+  test('that hears the signal has its time to tidy up', async () => {
+    const [tidies, where] = [define('tidiesUp', { type }, { timeout: '1s' }), define('where', { type })]
+    const mill = await started([tidies, where], { abandonAfter: '1m' })
+    const abandoned = vi.fn()
+    mill.on('abandoned', abandoned)
+    const place = await (await mill.enqueue(where, 0)).result({ timeout: '10s' })
+    const handle = await mill.enqueue(tidies, 1_000)
+    await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
+    expect((await handle.get())?.failure).toMatchObject({ code: 'JOB_TIMEOUT' })
+    expect((await handle.logs()).map(({ text }) => text)).toEqual(['tidy'])
+    expect(abandoned).not.toHaveBeenCalled()
+    expect(await (await mill.enqueue(where, 0)).result({ timeout: '10s' })).toEqual(place)
+  })
+
+  test('that hears the signal before its module is loaded does not begin', async () => {
+    const run = fromModule<typeof import('./fixtures/loads-slowly.js')>(built('loads-slowly'))
+    const job = defineJob({ name: 'late', run, sandbox: { type }, timeout: '1s', maxAttempts: 1 })
+    const mill = await started([job], { abandonAfter: '1m' })
+    const handle = await mill.enqueue(job, null)
+    await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
+    expect((await handle.get())?.failure).toMatchObject({ code: 'JOB_TIMEOUT' })
+  })
+
   test('adds jobs through its worker, if that knows them', async () => {
     const { known } = await import('./fixtures/sandboxed.js')
     const adds = define('adds', { type })
@@ -184,7 +207,7 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
   })
 
   test('that never lets go is killed, and blocks neither leases nor other jobs', async () => {
-    const loops = define('dies', { type }, { timeout: '1500ms' })
+    const loops = define('loops', { type }, { timeout: '1500ms' })
     const long = defineJob({
       name: 'long',
       run: async (_: null, { signal }) => {
@@ -193,12 +216,12 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
       },
     })
     const quick = defineJob({ name: 'quick', run: (n: number) => n })
-    const mill = await started([loops, long, quick], { lease: '400ms', abandonAfter: '200ms' })
+    const mill = await started([loops, long, quick], { lease: '400ms', abandonAfter: '1m' })
     const told: string[] = []
     for (const event of ['lost', 'stalled', 'abandoned'] as const)
       mill.on(event, ({ name }) => told.push(`${event} ${name}`))
     const sibling = await mill.enqueue(long, null)
-    const handle = await mill.enqueue(loops, 'loop')
+    const handle = await mill.enqueue(loops, null)
     await vi.waitUntil(async () => (await handle.state()) === 'running')
     for (let n = 0; n < 10; n++)
       expect(await (await mill.enqueue(quick, n)).result({ timeout: '1s' })).toBe(n)
@@ -207,15 +230,17 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     expect((await handle.get())?.failure?.code).toBe('JOB_TIMEOUT')
     expect(await sibling.result({ timeout: '5s' })).toBe(false)
     expect((await sibling.get())?.attempt).toBe(1)
-    expect(told).toEqual(['abandoned dies'])
+    expect(told).toEqual(['abandoned loops'])
   })
 
   test('that never lets go is killed on cancel, and its place is free again', async () => {
-    const [loops, where] = [define('dies', { type }, { timeout: 0 }), define('where', { type })]
-    const mill = await started([loops, where], { sandbox: { size: 1 }, abandonAfter: '50ms' })
+    const [loops, where] = [define('loops', { type }, { timeout: 0 }), define('where', { type })]
+    const mill = await started([loops, where], { sandbox: { size: 1 }, abandonAfter: '1m' })
+    const looping = signal()
+    mill.on('log', () => looping.give())
     const { pid } = await (await mill.enqueue(where, 0)).result({ timeout: '10s' })
-    const handle = await mill.enqueue(loops, 'loop')
-    await vi.waitUntil(async () => (await handle.state()) === 'running')
+    const handle = await mill.enqueue(loops, null)
+    await looping.promise
     const [next, never] = await mill.enqueueMany(where, [0, 0])
     await vi.waitUntil(async () => (await never?.state()) === 'running')
     await never?.cancel('not even begun')
@@ -341,11 +366,11 @@ describe('a sandbox', () => {
   })
 
   test('is given back with its job at the end of the grace', async () => {
-    const loops = define('dies', { type: 'process' }, { timeout: 0 })
+    const loops = define('loops', { type: 'process' }, { timeout: 0 })
     const mill = realMill({ jobs: [loops] })
     const worker = mill.worker({ handleSignals: false })
     await worker.start()
-    const handle = await mill.enqueue(loops, 'loop')
+    const handle = await mill.enqueue(loops, null)
     await vi.waitUntil(async () => (await handle.state()) === 'running')
     await worker.stop({ grace: '100ms' })
     expect(await handle.get()).toMatchObject({ state: 'pending', attempt: 0 })

@@ -73,6 +73,13 @@ test('an error that the caller catches leaves its own writes and nothing of the 
   expect((await mill.stats()).states.pending).toBe(1)
 })
 
+test('a signal that is aborted already throws in a transaction at once', async () => {
+  const { mill, db } = await shop({ max: 1 })
+  const signal = AbortSignal.abort(new Error('enough'))
+  db.transaction(() => expect(() => mill.enqueue(mail, 1, { tx: db, signal })).toThrow('enough'))()
+  expect((await mill.stats()).states.pending).toBe(0)
+})
+
 test('a queue that puts jobs off takes those of a transaction too', async () => {
   const { mill, order } = await shop({ max: 2, overflow: 'shed', defer: '1m' })
   await mill.enqueueMany(mail, [1, 2], { priority: 'critical' })

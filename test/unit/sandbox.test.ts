@@ -1,5 +1,9 @@
+import { once } from 'node:events'
+import { setImmediate as nextImmediate } from 'node:timers/promises'
+import { MessageChannel } from 'node:worker_threads'
 import { defineHandler, defineJob, fromModule, isMillraceError, MillraceError, RetryAfter } from 'millrace'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { awaitHearing } from '../../src/worker/sandbox/hearing.js'
 import { inheritedArguments, inheritedEnvironment } from '../../src/worker/sandbox/inherit.js'
 import { pack, unpack } from '../../src/worker/sandbox/thrown.js'
 
@@ -69,6 +73,27 @@ test('what is thrown may be anything, of any size', () => {
   expect(over(circular)).toMatchObject({ message: 'round' })
   const huge = Object.assign(new Error('x'.repeat(1e6)), { more: 'y'.repeat(1e6) })
   expect(JSON.stringify(pack(huge)).length).toBeLessThan(50_000)
+})
+
+test('a child that does not hear is deaf', async () => {
+  await new Promise<void>((resolve) => awaitHearing(resolve))
+})
+
+test('a child whose answer its worker was too busy to read is not deaf', async () => {
+  const { port1: child, port2: worker } = new MessageChannel()
+  const deaf = vi.fn()
+  const answer = once(worker, 'message')
+  // From here, timers come before messages.
+  await nextImmediate()
+  const heard = awaitHearing(deaf)
+  worker.once('message', heard)
+  child.postMessage('heard')
+  const until = performance.now() + 600
+  while (performance.now() < until);
+  await answer
+  await nextImmediate()
+  expect(deaf).not.toHaveBeenCalled()
+  worker.close()
 })
 
 test('a process takes over loaders, not the inspector, a script or a heap size', () => {

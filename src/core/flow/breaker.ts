@@ -4,6 +4,8 @@
  * run at a time; when enough of them end well it closes, and the first that fails opens it again.
  */
 
+import { spanSetBack } from './set-back.js'
+
 export interface BreakerPolicy {
   /** Share of failed runs, above 0 and up to 1, that opens it. */
   readonly failureRate: number
@@ -58,6 +60,12 @@ export function roomInBreaker(state: BreakerState, probes: number, now: number):
   return Math.max(0, probes - state.probing)
 }
 
+/** The clock was set back: it waits as long as it was meant to. */
+export function breakerSetBack(state: BreakerState, now: number): BreakerState {
+  const { from, until } = spanSetBack({ from: state.at, until: state.until }, now)
+  return { ...state, at: from, until: state.phase === 'open' ? until : state.until }
+}
+
 /** Jobs start: the first of them after the cooldown are probes. */
 export function afterProbes(state: BreakerState, now: number, count: number): BreakerState {
   if (state.phase === 'half-open') return { ...state, probing: state.probing + count }
@@ -73,7 +81,7 @@ export function afterEnds(state: BreakerState, policy: BreakerPolicy, now: numbe
   if (state.phase === 'open' || ends.startedAt < state.at) return state
   if (ends.failed > 0) return opened(now, now + policy.cooldown)
   const good = state.good + ends.good
-  return good >= policy.probes ? closedByHand(now) : { ...state, good, probing: state.probing - ends.count }
+  return good >= policy.probes ? closed(now) : { ...state, good, probing: state.probing - ends.count }
 }
 
 /** Opened by hand: until it is closed by hand. */
@@ -81,12 +89,16 @@ export function openedByHand(now: number): BreakerState {
   return opened(now, Number.MAX_SAFE_INTEGER)
 }
 
-/** Its policy is gone: what opened by itself closes, what an operator opened stays. */
-export function withoutPolicy(state: BreakerState, now: number): BreakerState {
-  return state.phase === 'closed' || state.until === Number.MAX_SAFE_INTEGER ? state : closedByHand(now)
+export function closedByHand(now: number): BreakerState {
+  return closed(now)
 }
 
-export function closedByHand(now: number): BreakerState {
+/** Its policy is gone: what opened by itself closes, what an operator opened stays. */
+export function withoutPolicy(state: BreakerState, now: number): BreakerState {
+  return state.phase === 'closed' || state.until === Number.MAX_SAFE_INTEGER ? state : closed(now)
+}
+
+function closed(now: number): BreakerState {
   return { ...closedBreaker, at: now }
 }
 

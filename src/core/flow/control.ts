@@ -14,6 +14,7 @@ import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.
 import type { Gate } from './gate.js'
 import type { FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
+import { looks, type Span } from './set-back.js'
 import type { FlowChange, GateRef } from './settings.js'
 import { nextTag } from './turns.js'
 
@@ -27,10 +28,15 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
+/** Gates that many jobs share. */
+const scopesOfAll = ['queue', 'job', 'limiter'] as const
+
 export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   readonly #places: FlowPlaces<J, L, G>
   /** Gates that jobs of a queue and a definition share. */
   readonly #shared = new Map<string, Map<string, readonly G[]>>()
+  /** How far the look at gates that are due later has come. */
+  #lookedUpTo = 0
 
   constructor(places: FlowPlaces<J, L, G>) {
     this.#places = places
@@ -139,7 +145,8 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Gates of queues and definitions that count other jobs as running than there are; none, if all goes well. */
   miscounted(): G[] {
-    return this.#places.countingGates().filter((gate) => gate.running !== this.#places.running(gate.ref))
+    const counting = [...this.#places.activeGates('queue'), ...this.#places.activeGates('job')]
+    return counting.filter((gate) => gate.running !== this.#places.running(gate.ref))
   }
 
   /** Puts right what a process of an older version, which knows no gates, has left behind. */
@@ -148,6 +155,28 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
       gate.running = this.#places.running(gate.ref)
       this.#places.keepGate(gate)
     }
+  }
+
+  /** Gates that hold up jobs by times ahead of a clock that was set back; none, if all goes well. */
+  aheadOfClock(now: number): GateRef[] {
+    const gates = [...scopesOfAll.flatMap((of) => this.#places.activeGates(of)), ...this.#dueLater(now)]
+    return gates.filter((gate) => gate.isAhead(now)).map(({ ref }) => ref)
+  }
+
+  setBack(refs: readonly GateRef[], now: number): void {
+    for (const ref of refs) {
+      const gate = this.#places.gate(ref)
+      if (!gate.isAhead(now)) continue
+      gate.setBack(now)
+      this.#review(gate, now)
+    }
+  }
+
+  /** Some of those whose parked jobs wait for a time, others with each call. */
+  #dueLater(now: number): G[] {
+    const gates = this.#places.dueLater(Math.max(this.#lookedUpTo, now + looks), mostDue)
+    this.#lookedUpTo = gates.length < mostDue ? 0 : (gates.at(-1)?.dueAt ?? 0)
+    return gates
   }
 
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
@@ -159,7 +188,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     now: number,
     known?: readonly G[],
   ): void {
-    if (outcome.hold > 0) this.#hold(job, now + outcome.hold)
+    if (outcome.hold > 0) this.#hold(job, { from: now, until: now + outcome.hold })
     const ends = endsOf(outcome, startedAt, count)
     const own = known ?? this.#gatesOf(job)
     const shared = this.#sharedGates(job.queue, job.name)
@@ -225,6 +254,10 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   acquire({ limiter, permits }: AcquireRequest, now: number): AcquireResult {
     const gate = this.#places.gate({ of: 'limiter', name: limiter })
     const rate = gate.settings.limit?.rate
+    if (gate.isAhead(now)) {
+      gate.setBack(now)
+      this.#places.keepGate(gate)
+    }
     if (gate.room(now) < permits) {
       const opensAt = gate.opensAt(now, permits) ?? now
       // More than there ever will be, unless somebody changes the limit.
@@ -336,12 +369,12 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     this.#review(gate, now)
   }
 
-  #hold(job: FlowSubject, until: number): void {
+  #hold(job: FlowSubject, hold: Span): void {
     const key = job.flow?.key
     const gate = this.#places.gate(
       key === undefined ? { of: 'job', name: job.name } : { of: 'key', job: job.name, name: key },
     )
-    gate.heldUntil = Math.max(gate.heldUntil, until)
+    if (hold.until > gate.hold.until) gate.hold = hold
     this.#places.keepGate(gate)
     if (key === undefined) this.activate(gate)
   }

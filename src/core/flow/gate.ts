@@ -9,12 +9,22 @@ import {
   afterEnds,
   afterProbes,
   type BreakerState,
+  breakerSetBack,
   closedBreaker,
   type Ends,
   roomInBreaker,
 } from './breaker.js'
 import { noQuarantine, type Quarantine } from './quarantine.js'
-import { afterStarts, heedClock, noStarts, rateOpensAt, roomInRate, type Starts } from './rate.js'
+import {
+  afterStarts,
+  noStarts,
+  rateIsAhead,
+  rateOpensAt,
+  rateSetBack,
+  roomInRate,
+  type Starts,
+} from './rate.js'
+import { noSpan, type Span, spanIsAhead, spanSetBack } from './set-back.js'
 import {
   changed,
   effective,
@@ -63,8 +73,8 @@ export class Gate {
   /** When it may be forgotten, if nothing happens until then. */
   idleAt: number | undefined = undefined
   starts: Starts = noStarts
-  /** Told by a handler: nothing starts before this time. */
-  heldUntil = 0
+  /** Told by a handler: nothing starts before its end. */
+  hold: Span = noSpan
   breaker: BreakerState = closedBreaker
   quarantine: Quarantine = noQuarantine
   /** Marks of a queue's depth that were reached; see depth.ts. */
@@ -125,13 +135,10 @@ export class Gate {
   /** How many more may start now. */
   room(now: number): number {
     const { limit, breaker, paused } = this.#rule
-    if (paused || this.heldUntil > now || this.#lacksRate) return 0
+    if (paused || this.hold.until > now || this.#lacksRate) return 0
     let free = Number.POSITIVE_INFINITY
     if (limit.concurrency !== undefined) free = Math.max(0, limit.concurrency - this.running)
-    if (limit.rate !== undefined) {
-      this.starts = heedClock(this.starts, limit.rate, now)
-      free = Math.min(free, roomInRate(this.starts, limit.rate, now))
-    }
+    if (limit.rate !== undefined) free = Math.min(free, roomInRate(this.starts, limit.rate, now))
     if (this.breaker.phase !== 'closed')
       free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now))
     return free
@@ -142,7 +149,7 @@ export class Gate {
     const { limit, breaker, paused } = this.#rule
     if (paused || this.#lacksRate || (limit.concurrency !== undefined && this.running >= limit.concurrency))
       return undefined
-    let at = Math.max(now, this.heldUntil)
+    let at = Math.max(now, this.hold.until)
     if (limit.rate !== undefined) at = Math.max(at, rateOpensAt(this.starts, limit.rate, now, need))
     if (this.breaker.phase !== 'closed') {
       if (this.breaker.probing >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
@@ -171,6 +178,24 @@ export class Gate {
     if (breaker !== undefined) this.breaker = afterEnds(this.breaker, breaker, now, ends)
   }
 
+  /** The clock was set back since it was closed. */
+  isAhead(now: number): boolean {
+    const { rate } = this.#rule.limit
+    const { at } = this.breaker
+    return (
+      (rate !== undefined && rateIsAhead(this.starts, rate, now)) ||
+      spanIsAhead(this.hold, now) ||
+      spanIsAhead({ from: at, until: at }, now)
+    )
+  }
+
+  setBack(now: number): void {
+    const { rate } = this.#rule.limit
+    if (rate !== undefined) this.starts = rateSetBack(this.starts, rate, now)
+    if (spanIsAhead(this.hold, now)) this.hold = spanSetBack(this.hold, now)
+    if (this.breaker.at > now) this.breaker = breakerSetBack(this.breaker, now)
+  }
+
   /** The end of a run may open it. */
   get opensByEnds(): boolean {
     return this.#rule.limit.concurrency !== undefined || this.breaker.phase !== 'closed'
@@ -181,7 +206,7 @@ export class Gate {
     if (this.pending + this.running > 0 || this.active) return undefined
     const { rate } = this.#rule.limit
     const last = this.starts.slots.at(-1)
-    return Math.max(this.heldUntil, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
+    return Math.max(this.hold.until, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
   }
 
   /** A limiter that nobody has given a rate gives no permits: a misspelt name must not lift a limit. */

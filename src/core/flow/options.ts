@@ -2,7 +2,7 @@ import { bounds } from '../bounds.js'
 import type { Duration } from '../duration.js'
 import { milliseconds } from '../duration.js'
 import { laneNames, type Priority } from '../lanes.js'
-import { integer, invalid, name, noUnknown, number, oneOf } from '../options.js'
+import { integer, invalid, name, noUnknownIn, number, oneOf } from '../options.js'
 import type { BreakerPolicy } from './breaker.js'
 import { type Dedupe, type DedupeMode, dedupeModes } from './dedupe.js'
 import type { DepthPolicy } from './depth.js'
@@ -158,7 +158,7 @@ function compileDefinitionDedupe(
 }
 
 export function compileDedupe(raw: DedupeOptions<unknown>): Omit<Dedupe, 'key'> {
-  noUnknown(raw, ['key', 'mode', 'window', 'most'], 'dedupe')
+  noUnknownIn('dedupe', raw, ['key', 'mode', 'window', 'most'])
   const mode = oneOf(raw.mode ?? 'until-done', dedupeModes, 'dedupe.mode')
   const needsWindow = mode === 'throttle' || mode === 'debounce'
   if (needsWindow !== (raw.window !== undefined))
@@ -175,41 +175,41 @@ export function compileDedupe(raw: DedupeOptions<unknown>): Omit<Dedupe, 'key'> 
   return { mode, window, most }
 }
 
-export function compileDepth(raw: DepthOptions): DepthPolicy {
-  noUnknown(raw, ['max', 'low', 'lanes', 'overflow', 'defer', 'shedAt'], 'depth')
-  const overflow = oneOf(raw.overflow ?? 'reject', ['reject', 'wait', 'shed'] as const, 'depth.overflow')
+export function compileDepth(raw: DepthOptions, field: string): DepthPolicy {
+  noUnknownIn(field, raw, ['max', 'low', 'lanes', 'overflow', 'defer', 'shedAt'])
+  const overflow = oneOf(raw.overflow ?? 'reject', ['reject', 'wait', 'shed'] as const, `${field}.overflow`)
   if (overflow !== 'shed' && (raw.defer !== undefined || raw.shedAt !== undefined))
-    throw invalid('depth.overflow', overflow, "'shed' beside `defer` and `shedAt`")
-  noUnknown(raw.lanes ?? {}, laneNames, 'depth.lanes')
-  noUnknown(raw.shedAt ?? {}, laneNames, 'depth.shedAt')
-  const max = integer(raw.max, 'depth.max', 1, 1e9)
+    throw invalid(`${field}.overflow`, overflow, "'shed' beside `defer` and `shedAt`")
+  noUnknownIn(`${field}.lanes`, raw.lanes ?? {}, laneNames)
+  noUnknownIn(`${field}.shedAt`, raw.shedAt ?? {}, laneNames)
+  const max = integer(raw.max, `${field}.max`, 1, 1e9)
   return {
     max,
-    low: integer(raw.low ?? Math.floor(max * 0.8), 'depth.low', 0, max),
+    low: integer(raw.low ?? Math.floor(max * 0.8), `${field}.low`, 0, max),
     lanes: laneNames.map((lane) => {
       const own = raw.lanes?.[lane]
       if (own === undefined) return null
-      return { max: integer(own, `depth.lanes.${lane}`, 1, 1e9), low: Math.floor(own * 0.8) }
+      return { max: integer(own, `${field}.lanes.${lane}`, 1, 1e9), low: Math.floor(own * 0.8) }
     }),
     overflow,
-    defer: milliseconds(raw.defer ?? 0, 'depth.defer'),
+    defer: milliseconds(raw.defer ?? 0, `${field}.defer`),
     shedAt: laneNames.map((lane) =>
-      number(raw.shedAt?.[lane] ?? shedAtDefaults[lane], `depth.shedAt.${lane}`, 0, 1),
+      number(raw.shedAt?.[lane] ?? shedAtDefaults[lane], `${field}.shedAt.${lane}`, 0, 1),
     ),
   }
 }
 
 export function compileQueue(raw: QueueOptions, field: string): FlowSettings {
-  noUnknown(raw, ['limit', 'groupLimit', 'depth'], field)
+  noUnknownIn(field, raw, ['limit', 'groupLimit', 'depth'])
   return {
     ...(raw.limit !== undefined && { limit: compileLimit(raw.limit, `${field}.limit`) }),
     ...(raw.groupLimit !== undefined && { each: compileLimit(raw.groupLimit, `${field}.groupLimit`) }),
-    ...(raw.depth !== undefined && { depth: compileDepth(raw.depth) }),
+    ...(raw.depth !== undefined && { depth: compileDepth(raw.depth, `${field}.depth`) }),
   }
 }
 
 export function compileLimit(raw: LimitOptions, field: string): Limit {
-  noUnknown(raw, ['rate', 'concurrency'], field)
+  noUnknownIn(field, raw, ['rate', 'concurrency'])
   const { rate, concurrency } = raw
   if (rate === undefined && concurrency === undefined)
     throw invalid(field, raw, '`rate`, `concurrency` or both')
@@ -222,7 +222,7 @@ export function compileLimit(raw: LimitOptions, field: string): Limit {
 }
 
 export function compileRate(raw: RateOptions, field: string): Rate {
-  noUnknown(raw, ['max', 'per', 'burst'], field)
+  noUnknownIn(field, raw, ['max', 'per', 'burst'])
   const max = integer(raw.max, `${field}.max`, 1, bounds.limit)
   const per = milliseconds(raw.per, `${field}.per`, bounds.ratePer)
   if (per < 1) throw invalid(`${field}.per`, raw.per, 'at least 1 ms', 1)
@@ -230,7 +230,7 @@ export function compileRate(raw: RateOptions, field: string): Rate {
 }
 
 function compileBreaker(raw: BreakerOptions): BreakerPolicy {
-  noUnknown(raw, Object.keys(breakerDefaults), 'breaker')
+  noUnknownIn('breaker', raw, Object.keys(breakerDefaults))
   const given = { ...breakerDefaults, ...raw }
   const failureRate = number(given.failureRate, 'breaker.failureRate', 0, 1)
   if (failureRate === 0) throw invalid('breaker.failureRate', 0, 'a share above 0 and up to 1')

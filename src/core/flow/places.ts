@@ -44,6 +44,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   forgetGate(gate: G): void
   /** Gates whose `dueAt` has come, the earliest first. */
   dueGates(now: number, limit: number): G[]
+  /** Gates whose `dueAt` is after a time, the earliest first. */
+  dueLater(after: number, limit: number): G[]
   /** Gates whose `idleAt` has come. */
   idleGates(now: number, limit: number): G[]
   line(queue: string, lane: number, name: string): L
@@ -59,8 +61,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   remove(job: J): { readonly line: number; readonly behind: G | undefined }
   /** Groups of a queue or keys of a definition that have parked jobs. */
   parkedUnder(ref: GateRef): Iterable<G>
-  /** Those of queues and definitions that count what runs. */
-  countingGates(): G[]
+  /** Those that have settings, or were closed from outside. */
+  activeGates(of: 'queue' | 'job' | 'limiter'): G[]
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */

@@ -1,9 +1,11 @@
 /**
  * A rate limit: never more than `max` starts in any window of `per` milliseconds, wherever the window begins.
- * Starts are counted in slots of a hundredth of the window, as if all of a slot had happened at its end: so the
- * bound holds, at the price of at most one percent of the rate. `burst` bounds what may start at once; the
- * rest follows evenly.
+ * Starts are counted in slots of a hundredth of the window, rounded up to whole milliseconds, as if all of a slot
+ * had happened in its last millisecond: so the bound holds, at the price of less than one percent of the rate, and
+ * of nothing for windows up to 100 ms. `burst` bounds what may start at once; the rest follows evenly.
  */
+
+import { looks } from './set-back.js'
 
 export interface Rate {
   readonly max: number
@@ -53,19 +55,23 @@ export function afterStarts(starts: Starts, rate: Rate, now: number, count: numb
   return { slots, wholeAt: Math.max(starts.wholeAt, now) + count * spacing(rate) }
 }
 
-/** Starts that are ahead of the clock by no more than this are left as they are: two processes, two looks at it. */
-const looks = 1_000
+/** Whether it knows of starts that cannot have been yet: the clock was set back. */
+export function rateIsAhead({ slots, wholeAt }: Starts, rate: Rate, now: number): boolean {
+  const last = slots.at(-1)?.[0] ?? 0
+  return last > slotEnd(rate, now) + looks || wholeAt > latestWhole(rate, now) + looks
+}
 
-/** A clock that was set back leaves starts in the future: they count as if they had happened now. */
-export function heedClock(starts: Starts, rate: Rate, now: number): Starts {
+/** Starts ahead of the clock count as if they had happened now. */
+export function rateSetBack(starts: Starts, rate: Rate, now: number): Starts {
   const here = slotEnd(rate, now)
-  const latest = now + rate.burst * spacing(rate)
-  const wholeAt = starts.wholeAt > latest + looks ? latest : starts.wholeAt
-  const late = starts.slots.findIndex(([end]) => end > here + looks)
-  if (late === -1) return wholeAt === starts.wholeAt ? starts : { ...starts, wholeAt }
-  const count = starts.slots.slice(late).reduce((sum, [, n]) => sum + n, 0)
-  const past = { slots: starts.slots.slice(0, late), wholeAt }
-  return { slots: afterStarts(past, rate, now, count).slots, wholeAt }
+  const past = starts.slots.filter(([end]) => end <= here)
+  const ahead = starts.slots.filter(([end]) => end > here).reduce((sum, [, count]) => sum + count, 0)
+  const wholeAt = Math.min(starts.wholeAt, latestWhole(rate, now))
+  return { slots: afterStarts({ slots: past, wholeAt }, rate, now, ahead).slots, wholeAt }
+}
+
+function latestWhole(rate: Rate, now: number): number {
+  return now + rate.burst * spacing(rate)
 }
 
 function countInWindow(starts: Starts, rate: Rate, now: number): number {

@@ -54,15 +54,17 @@ export type FlowChange = {
     : FlowSettings[K] | null
 }
 
+type Each = NonNullable<FlowSettings['each']>
+
 type Nullable<T> = { readonly [K in keyof NonNullable<T>]?: NonNullable<T>[K] | null } | null | undefined
 
 export function changed(settings: FlowSettings, change: FlowChange): FlowSettings {
   const { limit, each } = change
-  return given({
+  return onlySaid<FlowSettings>({
     ...settings,
     ...change,
-    limit: limit && given({ ...settings.limit, ...limit }),
-    each: each && given({ ...settings.each, ...each }),
+    limit: limit && onlySaid<Limit>({ ...settings.limit, ...limit }),
+    each: each && onlySaid<Each>({ ...settings.each, ...each }),
     ...(limit === undefined && { limit: settings.limit }),
     ...(each === undefined && { each: settings.each }),
   })
@@ -70,20 +72,20 @@ export function changed(settings: FlowSettings, change: FlowChange): FlowSetting
 
 /** What holds: the chosen over the declared, field by field. */
 export function effective(declared: FlowSettings, chosen: FlowSettings): FlowSettings {
-  return given({
+  return onlySaid<FlowSettings>({
     ...declared,
     ...chosen,
-    limit: given({ ...declared.limit, ...chosen.limit }),
-    each: given({ ...declared.each, ...chosen.each }),
+    limit: onlySaid<Limit>({ ...declared.limit, ...chosen.limit }),
+    each: onlySaid<Each>({ ...declared.each, ...chosen.each }),
   })
 }
 
-/** Only what is given; nothing given in a limit is no limit. */
-function given(fields: object): FlowSettings {
-  const kept = Object.entries(fields).filter(
+/** Without the fields that say nothing; a limit that says nothing is one of them. */
+function onlySaid<T extends object>(fields: { readonly [K in keyof T]: T[K] | null }): T {
+  const said = Object.entries(fields).filter(
     ([, value]) => value !== null && value !== undefined && !isEmpty(value),
   )
-  return Object.fromEntries(kept) as FlowSettings
+  return Object.fromEntries(said) as T
 }
 
 function isEmpty(value: unknown): boolean {

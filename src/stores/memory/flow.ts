@@ -145,6 +145,15 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     return due
   }
 
+  dueLater(after: number, limit: number): ParkingGate[] {
+    const later: ParkingGate[] = []
+    for (const gate of this.#due.after(after, Number.MAX_SAFE_INTEGER)) {
+      if (later.length === limit) break
+      later.push(gate)
+    }
+    return later
+  }
+
   idleGates(now: number, limit: number): ParkingGate[] {
     const idle: ParkingGate[] = []
     for (const { rank, gate } of this.#fading.after(Number.NEGATIVE_INFINITY, 0)) {
@@ -210,8 +219,8 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
       : { line: entry.rank, behind: place }
   }
 
-  countingGates(): ParkingGate[] {
-    return [...this.gates('queue', undefined), ...this.gates('job', undefined)].filter(({ active }) => active)
+  activeGates(of: 'queue' | 'job' | 'limiter'): ParkingGate[] {
+    return this.gates(of, undefined).filter(({ active }) => active)
   }
 
   running(ref: GateRef): number {

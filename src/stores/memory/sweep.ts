@@ -10,6 +10,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const { limit } = request
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
+  tables.flow.setBack(tables.flow.aheadOfClock(now), now)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   const forgotten = Math.max(

@@ -1,3 +1,4 @@
+import { MillraceError } from '../../core/errors.js'
 import { FlowControl } from '../../core/flow/control.js'
 import type { Gate } from '../../core/flow/gate.js'
 import type { FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
@@ -74,7 +75,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #remove
   readonly #subject
   readonly #subjects
-  readonly #countingNames
+  readonly #activeNames
   readonly #concernQueue
   readonly #concernJob
   readonly #runningOfQueue
@@ -101,7 +102,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#remove = db.prepare(sql.remove)
     this.#subject = db.prepare<[number], SubjectRow>(sql.subject)
     this.#subjects = prepareAt<SubjectRow>(db, sql.subjects)
-    this.#countingNames = db.prepare<[string], string>(sql.countingNames).pluck()
+    this.#activeNames = db.prepare<[string], string>(sql.activeNames).pluck()
     this.#concernQueue = db.prepare(sql.concernQueue)
     this.#concernJob = db.prepare(sql.concernJob)
     this.#runningOfQueue = db.prepare<[string], { kind: number; n: number }>(sql.runningOfQueue)
@@ -135,6 +136,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   dueGates(now: number, limit: number): StoredGate[] {
     this.refresh()
     return this.gates.due(now, limit)
+  }
+
+  dueLater(after: number, limit: number): StoredGate[] {
+    this.refresh()
+    return this.gates.dueLater(after, limit)
   }
 
   nextDue(): number | undefined {
@@ -221,14 +227,16 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
       const behind = gates.find(
         (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), -turn, job.seq).changes > 0,
       )
+      if (behind === undefined) throw nowhere(job)
       return { line: -turn, behind }
     }
     const lines = this.lines(this.#tables.queueRow(queue)?.id as number, lane)
     const line = lines
       .filter((one) => one.name === '' || one.name === name)
       .find(({ num }) => this.#remove.run(num, turn, job.seq).changes > 0)
-    if (line !== undefined) this.#countIn(line, -1)
-    return { line: line?.num ?? 0, behind: undefined }
+    if (line === undefined) throw nowhere(job)
+    this.#countIn(line, -1)
+    return { line: line.num, behind: undefined }
   }
 
   /** Where to note the jobs that a claim starts: what they belong to does not change while they run. */
@@ -287,11 +295,9 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return subject
   }
 
-  countingGates(): StoredGate[] {
+  activeGates(of: 'queue' | 'job' | 'limiter'): StoredGate[] {
     this.refresh()
-    return (['queue', 'job'] as const).flatMap((of) =>
-      this.#countingNames.all(of).map((name) => this.gates.of({ of, name })),
-    )
+    return this.#activeNames.all(of).map((name) => this.gates.of({ of, name }))
   }
 
   running(ref: GateRef): number {
@@ -371,6 +377,14 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)
   }
+}
+
+/** Better no change than one that makes it worse. */
+function nowhere({ seq, job }: FlowJob): MillraceError {
+  return new MillraceError(
+    'STORE_CORRUPT',
+    `the pending job '${job.name}' at position ${seq} of queue '${job.queue}' stands in no line`,
+  )
 }
 
 export function makeFlow(tables: Tables, signals: FlowSignals): { flow: Flow; places: Places } {

@@ -2,6 +2,7 @@ import { closedBreaker } from '../../core/flow/breaker.js'
 import { Gate, type LineShare } from '../../core/flow/gate.js'
 import { noQuarantine } from '../../core/flow/quarantine.js'
 import { noStarts } from '../../core/flow/rate.js'
+import { noSpan } from '../../core/flow/set-back.js'
 import { type FlowSettings, type GateRef, ownerOf } from '../../core/flow/settings.js'
 import type { Database } from './connection.js'
 import { parse } from './parse.js'
@@ -49,7 +50,7 @@ interface GateRow {
   readonly memory: string | null
 }
 
-type Memory = Pick<Gate, 'starts' | 'heldUntil' | 'breaker' | 'quarantine' | 'full'>
+type Memory = Pick<Gate, 'starts' | 'hold' | 'breaker' | 'quarantine' | 'full'>
 
 /** More than this many are not remembered from one transaction to the next. */
 const mostRemembered = 20_000
@@ -69,6 +70,7 @@ export class GateTable {
   readonly #updateSeldom
   readonly #remove
   readonly #due
+  readonly #dueLater
   readonly #idle
   readonly #nextDue
   readonly #parkedUnder
@@ -81,6 +83,7 @@ export class GateTable {
     this.#updateSeldom = db.prepare(sql.keepSeldom)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
+    this.#dueLater = db.prepare<[number, number], Named>(sql.dueLater)
     this.#idle = db.prepare<[number, number], Named>(sql.idle)
     this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
@@ -131,6 +134,11 @@ export class GateTable {
       .filter((gate) => gate !== undefined && gate.dueAt !== undefined && gate.dueAt <= now)
       .sort(byDue)
       .slice(0, limit) as StoredGate[]
+  }
+
+  /** As stored. */
+  dueLater(after: number, limit: number): StoredGate[] {
+    return this.#dueLater.all(after, limit).flatMap((named) => this.find(refOf(named)) ?? [])
   }
 
   /** Those that only time has kept until now, as stored. */
@@ -276,8 +284,8 @@ function settingsText(settings: FlowSettings): string | null {
   return null
 }
 
-function memoryText({ starts, heldUntil, breaker, quarantine, full }: Gate): string | null {
-  const nothing = starts === noStarts && breaker === closedBreaker && quarantine === noQuarantine
-  if (nothing && heldUntil === 0 && full === 0) return null
-  return JSON.stringify({ starts, heldUntil, breaker, quarantine, full } satisfies Memory)
+function memoryText({ starts, hold, breaker, quarantine, full }: Gate): string | null {
+  const isOpen = starts === noStarts && hold === noSpan && breaker === closedBreaker
+  if (isOpen && quarantine === noQuarantine && full === 0) return null
+  return JSON.stringify({ starts, hold, breaker, quarantine, full } satisfies Memory)
 }

@@ -119,6 +119,9 @@ DELETE FROM millrace_gate WHERE num = ?
   due: `
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 `,
+  dueLater: `
+SELECT scope, owner, name FROM millrace_gate WHERE due_at > ? ORDER BY due_at LIMIT ?
+`,
   idle: `
 SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
 `,
@@ -187,7 +190,7 @@ WHERE k.queue = ? GROUP BY k.lane
   queuesOfJob: `
 SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.name = ?
 `,
-  countingNames: `
+  activeNames: `
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1
 `,
 } as const

@@ -1,3 +1,4 @@
+import type { GateRef } from '../../core/flow/settings.js'
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
@@ -71,14 +72,16 @@ export function makeSweep(
     const found = findOrphans(now, request.limit)
     const hasIdleGate = places.idleGates(now, 1).length > 0
     const isMiscounted = flow.miscounted().length > 0
+    const ahead = flow.aheadOfClock(now)
     const work =
       isDue(now) ||
       hasExpired(now, request) ||
       found.idle.length > 0 ||
       hasIdleGate ||
       isMiscounted ||
+      ahead.length > 0 ||
       keys.isDue(now)
-    const done = work ? await connection.write(() => tidy(request, found.idle)) : nothing
+    const done = work ? await connection.write(() => tidy(request, found.idle, ahead)) : nothing
     const next = nextDue.get()
     const { promoted, pruned, forgotten } = done
     return {
@@ -101,10 +104,11 @@ export function makeSweep(
     )
   }
 
-  function tidy(request: SweepRequest, idleWorkers: readonly number[]): Tidied {
+  function tidy(request: SweepRequest, idleWorkers: readonly number[], ahead: readonly GateRef[]): Tidied {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
     flow.recount()
+    flow.setBack(ahead, now)
     const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
     return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten }
   }

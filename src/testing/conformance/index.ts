@@ -31,6 +31,7 @@ import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
 import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
@@ -81,6 +82,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['crash', crash],
   ['limits: rate', rateLimits],
   ['limits: concurrency', concurrencyLimits],
+  ['limits: a clock that is set back', setBackTests],
   ['limits: settings', limitSettings],
   ['limits: holds', holdTests],
   ['limits: jobs that wait', parkedJobs],

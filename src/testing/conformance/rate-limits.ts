@@ -188,20 +188,6 @@ export function rateLimits(test: Test): void {
     })
   }
 
-  test('a clock that is set back neither opens a window nor closes it for long', async (harness) => {
-    const { store, advance, jump } = harness
-    if (jump === undefined) return
-    await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
-    await insertMany(store, 20, { flow: gated })
-    assert.equal(await startAndComplete(store, 9), 3)
-    jump(-1_000_000)
-    assert.equal(await startAndComplete(store, 9), 0)
-    await advance(99)
-    assert.equal(await startAndComplete(store, 9), 0)
-    await advance(1)
-    assert.equal(await startAndComplete(store, 9), 3)
-  })
-
   test('a clock that is read a moment too early opens no window early', async ({ store, advance, jump }) => {
     if (jump === undefined) return
     await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
@@ -214,17 +200,6 @@ export function rateLimits(test: Test): void {
     assert.equal(await startAndComplete(store, 9), 0)
     await advance(1)
     assert.equal(await startAndComplete(store, 9), 3)
-  })
-
-  test('a burst is whole again soon after the clock is set back', async ({ store, advance, jump }) => {
-    if (jump === undefined) return
-    await choose(store, jobGate(), { limit: { rate: rate(10, 100, 1) } })
-    await insertMany(store, 20, { flow: gated })
-    assert.equal(await startAndComplete(store, 9), 1)
-    jump(-1_000_000)
-    assert.equal(await startAndComplete(store, 9), 0)
-    await advance(10)
-    assert.equal(await startAndComplete(store, 9), 1)
   })
 
   test('retries, releases, rescues and replays are starts like any other', async ({ store, advance }) => {

@@ -112,8 +112,13 @@ export class SandboxContext implements JobContext {
 
   hear(message: ToChild): void {
     if (message.task !== this.#assignment.task) return
-    if (message.type === 'abort') this.#controller.abort(unpack(message.reason))
+    if (message.type === 'abort') this.#abort(unpack(message.reason))
     if (message.type === 'answer') this.#answer(message.id, message)
+  }
+
+  #abort(reason: unknown): void {
+    this.#post({ type: 'heard', task: this.#assignment.task })
+    this.#controller.abort(reason)
   }
 
   #answer(id: number, answer: Answer): void {

@@ -40,6 +40,8 @@ async function run(assignment: Assignment, own: SandboxContext): Promise<Ending>
   try {
     const handler = await loadHandler(assignment)
     const input = assignment.input === undefined ? undefined : jsonCodec.decode(assignment.input)
+    // One that was told to stop while its module was loaded need not begin.
+    own.signal.throwIfAborted()
     const value = await handler(input, own)
     if (isDirective(value)) return directed(value)
     const { maxResult } = assignment

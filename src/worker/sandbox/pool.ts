@@ -25,6 +25,8 @@ export interface PoolListener {
   waits(run: Run): void
   /** It has its child; its time runs. */
   begins(run: Run): void
+  /** It was told to stop, and its child does not hear it: its event loop is blocked. */
+  deaf(run: Run): void
 }
 
 /** A thread that hangs inside native code cannot be ended; it must not hold up the others. */
@@ -111,7 +113,7 @@ export class SandboxPool {
     try {
       if (run.ended) throw closed()
       this.#listener.begins(run)
-      return await converse(child, run, input, this.#runtime, this.#jobs)
+      return await converse(child, run, input, this.#runtime, this.#jobs, () => this.#listener.deaf(run))
     } finally {
       run.kill = undefined
       if (child.death !== undefined) this.#replace(child)

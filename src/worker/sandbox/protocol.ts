@@ -33,6 +33,8 @@ export type ToChild =
   | ({ readonly type: 'answer'; readonly task: number; readonly id: number } & Answer)
 
 export type FromChild =
+  /** At once on an abort, before the handler's own listeners: its event loop turns. */
+  | { readonly type: 'heard'; readonly task: number }
   | { readonly type: 'report'; readonly task: number; readonly report: Report }
   | ({ readonly type: 'ask'; readonly task: number; readonly id: number } & Question)
   | { readonly type: 'ended'; readonly task: number; readonly ending: Ending }
@@ -73,6 +75,6 @@ export function isFromChild(message: unknown): message is FromChild {
     typeof message === 'object' &&
     message !== null &&
     typeof (message as FromChild).task === 'number' &&
-    ['report', 'ask', 'ended', 'crashed'].includes((message as FromChild).type)
+    ['heard', 'report', 'ask', 'ended', 'crashed'].includes((message as FromChild).type)
   )
 }

@@ -5,6 +5,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { CompiledSandbox } from '../../core/handler.js'
 import type { Run } from '../run.js'
 import type { Child, Death } from './child.js'
+import { awaitHearing } from './hearing.js'
 import type { Answer, Assignment, Ending, FromChild, Question, Report } from './protocol.js'
 import { pack, unpack } from './thrown.js'
 
@@ -13,6 +14,7 @@ let lastTask = 0
 /**
  * One run in one child: the worker's side of the conversation. Settles as the handler would have in this
  * process: with its value or directive, or with what it threw; or with SANDBOX_CRASHED when the child dies.
+ * `deaf` is called when the run was told to stop and its child does not hear it.
  */
 export function converse(
   child: Child,
@@ -20,16 +22,23 @@ export function converse(
   input: string | undefined,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
+  deaf: () => void,
 ): Promise<unknown> {
   const task = ++lastTask
   const { signal } = run
-  const abort = () => child.post({ type: 'abort', task, reason: pack(run.stopped) })
+  let heard = () => {}
+  const abort = () => {
+    child.post({ type: 'abort', task, reason: pack(run.stopped) })
+    heard = awaitHearing(deaf)
+  }
   return new Promise((resolve, reject) => {
     let lastWords: unknown
     const hear = (message: FromChild) => {
       // What an earlier task left behind still speaks, and so does what was killed a moment ago.
       if (message.task !== task || run.ended) return
       switch (message.type) {
+        case 'heard':
+          return heard()
         case 'report':
           return report(run, message.report, runtime)
         case 'ask':
@@ -50,6 +59,7 @@ export function converse(
     if (signal.aborted) abort()
   }).finally(() => {
     child.task = undefined
+    heard()
     signal.removeEventListener('abort', abort)
   })
 }

@@ -22,7 +22,7 @@ const maxCrashes = 3
 export const sandboxes = kinds.map(([how, types]) =>
   fault(`sandbox-${how}`, 0, async (arena) => {
     const rounds = Math.max(2, Math.round(8 * arena.options.scale))
-    await Promise.all([arena.startWorker({ abandonMs: 200 }), arena.startWorker({ abandonMs: 200 })])
+    await Promise.all([arena.startWorker(), arena.startWorker()])
     const stopFeeding = arena.feed(() => ({ sleep: arena.random.integer(5, 40) }), { delayed: false })
     const ids: string[] = []
     for (let round = 0; round < rounds; round++) {

@@ -17,6 +17,9 @@ DELETE FROM millrace_gate WHERE num = ?
 -- :due
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 
+-- :dueLater
+SELECT scope, owner, name FROM millrace_gate WHERE due_at > ? ORDER BY due_at LIMIT ?
+
 -- :idle
 SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
 
@@ -85,5 +88,5 @@ WHERE k.queue = ? GROUP BY k.lane
 -- :queuesOfJob
 SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.name = ?
 
--- :countingNames
+-- :activeNames
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1

@@ -1,0 +1,99 @@
+import type { AnyJob, EnqueueOptions } from '../core/definition.js'
+import { MillraceError, show } from '../core/errors.js'
+import type { Dedupe } from '../core/flow/dedupe.js'
+import { belonging, type CompiledFlow, compileDedupe } from '../core/flow/options.js'
+import type { JobFlow } from '../core/flow/settings.js'
+import type { NewJob } from '../core/job.js'
+import { invalid } from '../core/options.js'
+
+/** What limits a job and whom it makes way for. */
+export type Placement = Pick<NewJob, 'flow' | 'dedupe'>
+
+/** By the definition and the input; undefined for a job that has none of it. */
+export function placement(
+  job: AnyJob,
+  input: unknown,
+  options: EnqueueOptions | undefined,
+): Placement | undefined {
+  const none = job.flow === undefined && options?.group === undefined && options?.key === undefined
+  if (none && !options?.dedupe) return undefined
+  const dedupe = dedupeOf(job, input, options)
+  const group = text(options?.group ?? told(job, 'group', job.flow?.group, input), 'group')
+  const key = keyOf(job, input, options, dedupe)
+  return { flow: flowOf(job, group, key), dedupe }
+}
+
+function flowOf({ flow }: AnyJob, group: string | undefined, key: string | undefined): JobFlow | undefined {
+  const gated = flow !== undefined && Object.keys(flow.settings).length > 0
+  return gated || group !== undefined || key !== undefined ? { gated, group, key } : undefined
+}
+
+/** Where the last is kept, the dedupe key is the key: its limit is what keeps two from running at the same time. */
+function keyOf(
+  job: AnyJob,
+  input: unknown,
+  options: EnqueueOptions | undefined,
+  dedupe: Dedupe | undefined,
+): string | undefined {
+  if (!keepsLast(job)) return text(options?.key ?? told(job, 'key', job.flow?.key, input), 'key')
+  if (options?.key !== undefined)
+    throw invalid(
+      'key',
+      options.key,
+      `none, because job '${job.name}' keeps the last job of each dedupe key and runs one at a time; give \`dedupe.key\` instead`,
+    )
+  return dedupe?.key ?? text(told(job, 'dedupe.key', job.flow?.key, input), 'dedupe.key')
+}
+
+function dedupeOf(job: AnyJob, input: unknown, options: EnqueueOptions | undefined): Dedupe | undefined {
+  const given = options?.dedupe
+  if (given === false) return undefined
+  const own = job.flow?.dedupe
+  const rule = given ? compileDedupe(given) : own
+  if (rule === undefined) return undefined
+  const key = text(given ? given.key : told(job, 'dedupe.key', own?.key, input), 'dedupe.key')
+  if (key === undefined) return undefined
+  const { mode, window, most } = rule
+  if (mode === 'keep-last' && !keepsLast(job))
+    throw invalid(
+      'dedupe.mode',
+      mode,
+      `another mode, or 'keep-last' on the definition of job '${job.name}' too, because it limits what runs at the same time`,
+    )
+  if (mode === 'debounce' && (options?.delay !== undefined || options?.runAt !== undefined))
+    throw invalid(
+      'dedupe.mode',
+      mode,
+      "another mode, or no 'delay' and 'runAt': debounce decides when it starts",
+    )
+  return { key, mode, window, most }
+}
+
+function keepsLast({ flow }: AnyJob): boolean {
+  return flow?.dedupe?.mode === 'keep-last'
+}
+
+type Told = ReturnType<NonNullable<CompiledFlow['key']>>
+
+/** What a function of the definition says about an input: checked each time, because it is not ours. */
+function told(job: AnyJob, field: string, ask: ((input: unknown) => Told) | undefined, input: unknown): Told {
+  if (ask === undefined) return undefined
+  const expected = 'expected it to return a text or a number for every input, or undefined for none'
+  let answer: unknown
+  try {
+    answer = ask(input)
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : show(cause)
+    const sentence = `${field} of job '${job.name}' threw '${said}'; ${expected}`
+    throw new MillraceError('INVALID_OPTION', sentence, { field, cause })
+  }
+  if (!(answer instanceof Promise)) return answer as Told
+  answer.catch(() => {}) // nobody waits for it
+  const sentence = `${field} of job '${job.name}' returned a promise; ${expected}, at once: what takes a wait belongs into the input`
+  throw new MillraceError('INVALID_OPTION', sentence, { field, value: answer })
+}
+
+/** None, or a name that is good for one. */
+function text(value: string | number | null | undefined, field: string): string | undefined {
+  return value === undefined || value === null ? undefined : belonging(value, field)
+}
