@@ -91,10 +91,18 @@ export class LockstepRequests {
 
   settled(settlings: readonly Settling[], results: readonly SettleResult[]): void {
     for (const [i, { of, forged }] of settlings.entries()) {
-      if (results[i] === 'lost' && forged) continue
-      this.#held = this.#held.filter((given) => given !== of)
-      this.#ended = of
+      if (results[i] !== 'lost' || !forged) this.#end(of)
     }
+  }
+
+  /** By others, because the worker was lost. */
+  rescued(ids: readonly string[]): void {
+    for (const given of this.#held.filter(({ id }) => ids.includes(id))) this.#end(given)
+  }
+
+  #end(lease: GivenLease): void {
+    this.#held = this.#held.filter((given) => given !== lease)
+    this.#ended = lease
   }
 }
 
