@@ -76,6 +76,14 @@ export class DefinitionHandle {
     return this.#setBreaker('closed')
   }
 
+  /** Ends what a handler told with `limited`, for all of its jobs or those of one key. */
+  async release(key?: string | number): Promise<void> {
+    const gate: GateRef =
+      key === undefined ? this.#ref : { of: 'key', job: this.name, name: belonging(key, 'key') }
+    await this.#runtime.ready()
+    await this.#runtime.store.configure({ gate, release: true })
+  }
+
   async #setBreaker(breaker: 'open' | 'closed'): Promise<void> {
     await this.#runtime.ready()
     await this.#runtime.store.configure({ job: this.name, breaker })

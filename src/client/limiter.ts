@@ -3,6 +3,7 @@ import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { compileRate, type RateOptions } from '../core/flow/options.js'
 import { integer, name, noUnknown } from '../core/options.js'
+import { newToken } from '../system/ids.js'
 import type { Runtime } from './runtime.js'
 
 export interface AcquireOptions {
@@ -32,6 +33,8 @@ export class Limiter {
   readonly name: string
   readonly #runtime: Runtime
   readonly #waiters: Waiter[] = []
+  /** The first of those who wait here, to the store. */
+  readonly #token = newToken()
   #serving = false
   #closed = false
   #wake: (() => void) | undefined
@@ -119,7 +122,7 @@ export class Limiter {
     this.#serving = true
     for (let waiter = this.#waiters[0]; waiter !== undefined; waiter = this.#waiters[0]) {
       try {
-        const { granted, retryIn, most } = await this.#ask(waiter.weight)
+        const { granted, retryIn, most } = await this.#ask(waiter.weight, this.#token)
         if (granted) this.#grant(waiter)
         this.#refuseHeavier(most)
         if (!granted && this.#waiters[0] === waiter) await this.#pause(retryIn)
@@ -131,8 +134,12 @@ export class Limiter {
   }
 
   /** What the setting of this moment says; it may have changed since the code declared one. */
-  async #ask(permits: number): Promise<{ granted: boolean; retryIn: number; most: number }> {
-    const { granted, retryIn, most } = await this.#runtime.store.acquire({ limiter: this.name, permits })
+  async #ask(permits: number, waiter?: string): Promise<{ granted: boolean; retryIn: number; most: number }> {
+    const { granted, retryIn, most } = await this.#runtime.store.acquire({
+      limiter: this.name,
+      permits,
+      waiter,
+    })
     if (most === undefined) throw this.#noRate()
     return { granted, retryIn, most }
   }

@@ -115,6 +115,8 @@ export interface ClaimRequest {
   readonly picks: readonly Pick[]
   /** Jobs that the worker was given so far: says which of the lines of a lane comes first. */
   readonly turn: number
+  /** Definitions that the worker has: jobs with limits of others stay where they are. All, when undefined. */
+  readonly known?: ReadonlySet<string> | undefined
 }
 
 export interface ExchangeResult {
@@ -235,12 +237,16 @@ export type Setting =
   | { readonly queue: string; readonly paused: boolean }
   /** `declared` settings come from the code, the others were chosen at run time and win. */
   | { readonly gate: GateRef; readonly change: FlowChange; readonly declared: boolean }
+  /** Ends what a handler's `limited` told a definition or a key. */
+  | { readonly gate: GateRef; readonly release: true }
   /** Opens or closes a definition's breaker by hand. */
   | { readonly job: string; readonly breaker: 'open' | 'closed' }
 
 export interface AcquireRequest {
   readonly limiter: string
   readonly permits: number
+  /** Who waits, the same each time it asks: several permits at once are put aside for it while it does. */
+  readonly waiter?: string | undefined
 }
 
 export interface AcquireResult {

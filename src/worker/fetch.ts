@@ -7,6 +7,8 @@ import { newToken } from '../system/ids.js'
 export interface FetchOptions {
   readonly concurrency: number
   readonly queues: readonly string[]
+  /** Definitions that the worker has. */
+  readonly known: ReadonlySet<string>
   readonly lanes: LanePolicy
   readonly lease: number
   /** The most jobs to hold beyond the slots; chosen by how fast jobs run when `auto`. */
@@ -53,7 +55,7 @@ export class Fetcher {
 
   /** What to claim now, or undefined when there is no room. */
   plan(active: readonly number[], unstarted: Unstarted, now: number): ClaimRequest | undefined {
-    const { concurrency, lanes, queues, lease } = this.#options
+    const { concurrency, lanes, queues, lease, known } = this.#options
     const { waiting, collected } = unstarted
     const busy = count(active)
     const slots = concurrency - busy - waiting
@@ -70,6 +72,7 @@ export class Fetcher {
       room,
       picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }),
       turn: this.#turn,
+      known,
     }
   }
 

@@ -65,6 +65,7 @@ export function compileWorker(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJ
   if (lease < 100) throw invalid('lease', raw.lease, 'at least 100 ms', 100)
   return {
     concurrency,
+    known: new Set(jobs.keys()),
     queues: queues.map((queue, i) => name(queue, `queues[${i}]`)),
     lanes: compileLanes(raw.lanes ?? {}, concurrency),
     lease,

@@ -134,7 +134,14 @@ describe('how many jobs are asked for', () => {
 
   function fetcher(reserved = {}) {
     const lanes = compileLanes({ reserved }, 10)
-    const fetch = new Fetcher({ concurrency: 10, queues: ['default'], lanes, lease: 30_000, prefetch: 0 })
+    const fetch = new Fetcher({
+      concurrency: 10,
+      queues: ['default'],
+      known: new Set(),
+      lanes,
+      lease: 30_000,
+      prefetch: 0,
+    })
     const ask = (unstarted: Partial<typeof none> = {}, active: number[] = idle) => {
       const room = fetch.plan(active, { ...none, ...unstarted }, 1)?.room
       return room === undefined ? 0 : room.own.reduce((sum, n) => sum + n, room.shared)

@@ -14,7 +14,8 @@ import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.
 import type { Gate } from './gate.js'
 import type { FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
-import { looks, type Span } from './set-back.js'
+import { afterRefusal } from './reserve.js'
+import { looks, noSpan, type Span } from './set-back.js'
 import type { FlowChange, GateRef } from './settings.js'
 import { nextTag } from './turns.js'
 
@@ -238,7 +239,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     else this.activate(gate)
     if (gate.settings.breaker === undefined && gate.breaker.phase !== 'closed') this.#withoutPolicy(gate, now)
     this.#review(gate, now)
-    for (const governed of this.#places.parkedUnder(ref)) this.#review(governed, now)
+    this.#places.lookAgainUnder(ref, now)
   }
 
   /** An operator opens or closes the breaker of a definition. */
@@ -250,23 +251,39 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     this.#places.breakerChanged(name, gate)
   }
 
+  /** An operator ends the hold that a handler told. */
+  release(ref: GateRef, now: number): void {
+    const gate = this.#places.findGate(ref)
+    if (gate === undefined) return
+    gate.hold = noSpan
+    this.#review(gate, now)
+  }
+
   /** Permits of a limiter, all or none. */
-  acquire({ limiter, permits }: AcquireRequest, now: number): AcquireResult {
+  acquire({ limiter, permits, waiter }: AcquireRequest, now: number): AcquireResult {
     const gate = this.#places.gate({ of: 'limiter', name: limiter })
     const rate = gate.settings.limit?.rate
+    const most = rate?.burst
     if (gate.isAhead(now)) {
       gate.setBack(now)
       this.#places.keepGate(gate)
     }
-    if (gate.room(now) < permits) {
-      const opensAt = gate.opensAt(now, permits) ?? now
-      // More than there ever will be, unless somebody changes the limit.
-      const retryIn = opensAt > now ? opensAt - now : (rate?.per ?? askAgainLater)
-      return { granted: false, retryIn, most: rate?.burst }
+    if (gate.room(now, waiter) >= permits) {
+      gate.spend(now, permits, waiter)
+      this.#places.keepGate(gate)
+      return { granted: true, retryIn: 0, most }
     }
-    gate.spend(now, permits)
-    this.#places.keepGate(gate)
-    return { granted: true, retryIn: 0, most: rate?.burst }
+    // More than there ever will be, unless somebody changes the limit: then nothing is put aside for it.
+    if (most === undefined || permits > most)
+      return { granted: false, retryIn: rate?.per ?? askAgainLater, most }
+    if (waiter !== undefined) this.#reserve(gate, waiter, permits, now)
+    return { granted: false, retryIn: (gate.opensAt(now, permits, waiter) ?? now) - now, most }
+  }
+
+  #reserve(gate: G, waiter: string, permits: number, now: number): void {
+    const before = gate.reserved
+    gate.reserved = afterRefusal(before, waiter, permits, now)
+    if (gate.reserved !== before) this.#places.keepGate(gate)
   }
 
   /** From now on it counts; what runs already counts too. */

@@ -18,12 +18,14 @@ import { noQuarantine, type Quarantine } from './quarantine.js'
 import {
   afterStarts,
   noStarts,
+  type Rate,
   rateIsAhead,
   rateOpensAt,
   rateSetBack,
   roomInRate,
   type Starts,
 } from './rate.js'
+import { afterGrant, type Reservation, reservedFor } from './reserve.js'
 import { noSpan, type Span, spanIsAhead, spanSetBack } from './set-back.js'
 import {
   changed,
@@ -42,6 +44,9 @@ interface Rules {
   readonly breaker: FlowSettings['breaker']
   readonly weight: number
 }
+
+/** Milliseconds. */
+const aMoment = 20
 
 const noLimit: Limit = {}
 const noSettings: FlowSettings = {}
@@ -77,6 +82,8 @@ export class Gate {
   hold: Span = noSpan
   breaker: BreakerState = closedBreaker
   quarantine: Quarantine = noQuarantine
+  /** Permits of a limiter that are put aside. */
+  reserved: Reservation | undefined = undefined
   /** Marks of a queue's depth that were reached; see depth.ts. */
   full = 0
   #declared: FlowSettings
@@ -132,25 +139,25 @@ export class Gate {
     return this.#rule.weight
   }
 
-  /** How many more may start now. */
-  room(now: number): number {
+  /** How many more may start now, or permits be given to one who waits. */
+  room(now: number, waiter?: string): number {
     const { limit, breaker, paused } = this.#rule
     if (paused || this.hold.until > now || this.#lacksRate) return 0
     let free = Number.POSITIVE_INFINITY
     if (limit.concurrency !== undefined) free = Math.max(0, limit.concurrency - this.running)
-    if (limit.rate !== undefined) free = Math.min(free, roomInRate(this.starts, limit.rate, now))
+    if (limit.rate !== undefined) free = Math.min(free, this.#unreserved(limit.rate, now, waiter))
     if (this.breaker.phase !== 'closed')
       free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now))
     return free
   }
 
   /** When it opens by itself; undefined when only the end of a run or an operator opens it. */
-  opensAt(now: number, need = 1): number | undefined {
+  opensAt(now: number, need = 1, waiter?: string): number | undefined {
     const { limit, breaker, paused } = this.#rule
     if (paused || this.#lacksRate || (limit.concurrency !== undefined && this.running >= limit.concurrency))
       return undefined
     let at = Math.max(now, this.hold.until)
-    if (limit.rate !== undefined) at = Math.max(at, rateOpensAt(this.starts, limit.rate, now, need))
+    if (limit.rate !== undefined) at = Math.max(at, this.#rateOpensAt(limit.rate, now, need, waiter))
     if (this.breaker.phase !== 'closed') {
       if (this.breaker.probing >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
         return undefined
@@ -165,10 +172,11 @@ export class Gate {
     if (this.breaker.phase !== 'closed') this.breaker = afterProbes(this.breaker, now, count)
   }
 
-  /** Permits of a limiter are used up by time alone. */
-  spend(now: number, count: number): void {
+  /** Permits of a limiter come back by time alone. */
+  spend(now: number, count: number, waiter?: string): void {
     const { rate } = this.#rule.limit
     if (rate !== undefined) this.starts = afterStarts(this.starts, rate, now, count)
+    this.reserved = afterGrant(this.reserved, waiter, now)
   }
 
   /** Runs ended; those that were given back are neither good nor failed. */
@@ -207,6 +215,18 @@ export class Gate {
     const { rate } = this.#rule.limit
     const last = this.starts.slots.at(-1)
     return Math.max(this.hold.until, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
+  }
+
+  #unreserved(rate: Rate, now: number, waiter: string | undefined): number {
+    return Math.max(0, roomInRate(this.starts, rate, now) - reservedFor(this.reserved, waiter, now))
+  }
+
+  #rateOpensAt(rate: Rate, now: number, need: number, waiter: string | undefined): number {
+    const opensAt = rateOpensAt(this.starts, rate, now, need)
+    const aside = reservedFor(this.reserved, waiter, now)
+    if (aside === 0) return opensAt
+    // When there is enough for both; or soon, because the other one is about to take its share.
+    return Math.max(opensAt, rateOpensAt(this.starts, rate, now, need + aside), now + aMoment)
   }
 
   /** A limiter that nobody has given a rate gives no permits: a misspelt name must not lift a limit. */

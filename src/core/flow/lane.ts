@@ -3,6 +3,7 @@
  * a closed one keeps nobody waiting.
  */
 
+import type { ClaimRequest } from '../store.js'
 import { type FlowControl, mostMoved } from './control.js'
 import type { Gate } from './gate.js'
 import type { Line, Waiting } from './places.js'
@@ -29,6 +30,12 @@ export interface TakeFromLane<J> {
 export interface LaneTaken {
   readonly found: number
   readonly more: boolean
+}
+
+/** Without those of definitions that a worker does not have: it would put their jobs off and use up their limits. */
+export function knownLines<L extends Line>(lines: readonly L[], known: ClaimRequest['known']): readonly L[] {
+  if (known === undefined) return lines
+  return lines.filter(({ name }) => name === '' || known.has(name))
 }
 
 /** Whether any of its lines has jobs and room. */

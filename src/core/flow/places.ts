@@ -59,8 +59,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   unpark(gate: G, line: number): J | undefined
   /** Takes a job out of wherever it waits; tells its line, and the gate that it was parked behind if it was. */
   remove(job: J): { readonly line: number; readonly behind: G | undefined }
-  /** Groups of a queue or keys of a definition that have parked jobs. */
-  parkedUnder(ref: GateRef): Iterable<G>
+  /** Groups of a queue, or keys of a definition, that have parked jobs: they are due now, however many. */
+  lookAgainUnder(ref: GateRef, now: number): void
   /** Those that have settings, or were closed from outside. */
   activeGates(of: 'queue' | 'job' | 'limiter'): G[]
   /** Jobs of a queue or a definition that run now. */

@@ -1,4 +1,4 @@
-import { type FlowLane, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
+import { type FlowLane, knownLines, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
@@ -26,7 +26,7 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
   }
   const lease = worker.newLease(request.token, now)
   const claimed: ClaimedJob[] = []
-  const asked: Asked = { tables, lease, claimed, turn: request.turn, more: false }
+  const asked: Asked = { tables, lease, claimed, turn: request.turn, known: request.known, more: false }
   if (hasLimits(tables, request)) tables.flow.unpark(now)
   takeByPicks(request.room, request.picks, (name, lane, count) => {
     const queue = tables.kinds.queues.get(name)
@@ -43,7 +43,8 @@ export function opensAt(tables: Tables, request: ClaimRequest, now: number): num
   let at = tables.places.nextDue ?? Number.POSITIVE_INFINITY
   for (const { queue, lane } of request.picks) {
     const found = tables.kinds.queues.get(queue)
-    if (found?.flow && !found.paused) at = Math.min(at, laneOpensAt(tables.flow, laneOf(found, lane), now))
+    if (found?.flow && !found.paused)
+      at = Math.min(at, laneOpensAt(tables.flow, laneOf(found, lane, request.known), now))
   }
   return at === Number.POSITIVE_INFINITY ? undefined : at
 }
@@ -53,13 +54,15 @@ function hasLimits({ kinds }: Tables, { picks }: ClaimRequest): boolean {
   return picks.some(({ queue }) => kinds.queues.get(queue)?.flow === true)
 }
 
-function laneOf(queue: Queue, lane: number): FlowLane<FlowLine> {
+function laneOf(queue: Queue, lane: number, known: ClaimRequest['known']): FlowLane<FlowLine> {
   return {
     queue: queue.name,
     get hasPlain() {
       return (queue.lines[lane]?.size ?? 0) > 0
     },
-    lines: queue.flowLines[lane] ?? [],
+    get lines() {
+      return knownLines(queue.flowLines[lane] ?? [], known)
+    },
   }
 }
 
@@ -68,6 +71,7 @@ interface Asked {
   readonly lease: Lease
   readonly claimed: ClaimedJob[]
   readonly turn: number
+  readonly known: ClaimRequest['known']
   more: boolean
 }
 
@@ -82,8 +86,8 @@ function takeHeads({ lease, claimed }: Asked, line: Sorted<Entry>, count: number
 }
 
 function takeWithLimits(asked: Asked, queue: Queue, lane: number, count: number): number {
-  const { tables, lease, claimed, turn } = asked
-  const { found, more } = takeFromLane(tables.flow, laneOf(queue, lane), count, {
+  const { tables, lease, claimed, turn, known } = asked
+  const { found, more } = takeFromLane(tables.flow, laneOf(queue, lane, known), count, {
     turn,
     now: lease.at,
     plain: (most) => queue.lines[lane]?.take(most) ?? [],

@@ -167,10 +167,13 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     return this.#due.first?.rank
   }
 
-  *parkedUnder(ref: GateRef): Generator<ParkingGate, void> {
+  lookAgainUnder(ref: GateRef, now: number): void {
     if (ref.of !== 'queue' && ref.of !== 'job') return
-    for (const gate of this.gates(ref.of === 'queue' ? 'group' : 'key', ref.name))
-      if (gate.parked > 0) yield gate
+    for (const gate of this.gates(ref.of === 'queue' ? 'group' : 'key', ref.name)) {
+      if (gate.parked === 0) continue
+      gate.dueAt = now
+      this.keepGate(gate)
+    }
   }
 
   line(queue: string, lane: number, name: string): FlowLine {

@@ -1,4 +1,4 @@
-import { couldStart, type FlowLane, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
+import { couldStart, type FlowLane, knownLines, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
@@ -65,7 +65,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   return { take: takeAll, couldFind, opensAt }
 
-  function couldFind(worker: string, { picks, token }: ClaimRequest): boolean {
+  function couldFind(worker: string, { picks, token, known }: ClaimRequest): boolean {
     const num = tables.workerNumber(worker)
     if (num !== undefined && again.get(num, token) !== undefined) return true
     const now = clock.now()
@@ -73,18 +73,18 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return false
-      return row.flow === 1 ? couldStart(flow, laneOf(queue, row, lane), now) : hasPlain(row, lane)
+      return row.flow === 1 ? couldStart(flow, laneOf(queue, row, lane, known), now) : hasPlain(row, lane)
     })
   }
 
-  function opensAt({ picks }: ClaimRequest): number | undefined {
+  function opensAt({ picks, known }: ClaimRequest): number | undefined {
     if (!hasLimits(picks)) return undefined
     const now = clock.now()
     let at = places.nextDue() ?? Number.POSITIVE_INFINITY
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1 || row.flow === 0) continue
-      at = Math.min(at, laneOpensAt(flow, laneOf(queue, row, lane), now))
+      at = Math.min(at, laneOpensAt(flow, laneOf(queue, row, lane, known), now))
     }
     return at === Number.POSITIVE_INFINITY ? undefined : at
   }
@@ -98,7 +98,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     return head.get(id, lane) !== undefined
   }
 
-  function laneOf(queue: string, row: QueueRow, lane: number): StoredLane {
+  function laneOf(queue: string, row: QueueRow, lane: number, known: ClaimRequest['known']): StoredLane {
     return {
       queue,
       queueId: row.id,
@@ -107,7 +107,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
         return hasPlain(row, lane)
       },
       get lines() {
-        return places.lines(row.id, lane)
+        return knownLines(places.lines(row.id, lane), known)
       },
     }
   }
@@ -132,7 +132,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return 0
       return row.flow === 1
-        ? takeWithLimits(asked, laneOf(queue, row, lane), count)
+        ? takeWithLimits(asked, laneOf(queue, row, lane, request.known), count)
         : takeHeads(asked, row.id, lane, count)
     })
     if (asked.started.length > 0) leaseEach.run(workerNum, request.token, now, `[${asked.started.join(',')}]`)

@@ -14,6 +14,7 @@ export function makeConfigure(
     if ('paused' in setting) return pause(setting.queue, setting.paused)
     const now = tables.clock.now()
     if ('breaker' in setting) flow.setBreaker(setting.job, setting.breaker, now)
+    else if ('release' in setting) flow.release(setting.gate, now)
     else flow.configure(setting.gate, setting.change, setting.declared, now)
     // What was closed may be open now.
     for (const queue of queues.all()) signals.ready(queue)

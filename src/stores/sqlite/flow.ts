@@ -82,6 +82,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   readonly #runningOfJob
   readonly #dataVersion
   #seenVersion: number | undefined
+  #kindsSeen = 0
   /** Nothing of another connection can come in between: looked at since the transaction began. */
   #isFresh = false
 
@@ -153,8 +154,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return this.gates.idle(now, limit)
   }
 
-  parkedUnder(ref: GateRef): StoredGate[] {
-    return this.gates.parkedUnder(ref)
+  lookAgainUnder(ref: GateRef, now: number): void {
+    this.gates.lookAgainUnder(ref, now)
   }
 
   /** The lines of a lane, as they came. */
@@ -321,6 +322,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
 
   ready({ queue, name }: FlowSubject): void {
     this.#signals.ready(queue)
+    if (this.#kindsSeen !== this.#tables.kindsAdded) this.#queuesOfJob.clear()
+    this.#kindsSeen = this.#tables.kindsAdded
     let queues = this.#queuesOfJob.get(name)
     if (queues === undefined) {
       queues = this.#readQueuesOfJob.all(name)

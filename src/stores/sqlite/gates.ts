@@ -50,7 +50,7 @@ interface GateRow {
   readonly memory: string | null
 }
 
-type Memory = Pick<Gate, 'starts' | 'hold' | 'breaker' | 'quarantine' | 'full'>
+type Memory = Pick<Gate, 'starts' | 'hold' | 'breaker' | 'quarantine' | 'reserved' | 'full'>
 
 /** More than this many are not remembered from one transaction to the next. */
 const mostRemembered = 20_000
@@ -73,7 +73,7 @@ export class GateTable {
   readonly #dueLater
   readonly #idle
   readonly #nextDue
-  readonly #parkedUnder
+  readonly #lookAgain
   readonly #list
 
   constructor(db: Database) {
@@ -86,7 +86,7 @@ export class GateTable {
     this.#dueLater = db.prepare<[number, number], Named>(sql.dueLater)
     this.#idle = db.prepare<[number, number], Named>(sql.idle)
     this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
-    this.#parkedUnder = db.prepare<[string, string], string>(sql.parkedUnder).pluck()
+    this.#lookAgain = db.prepare(sql.lookAgain)
     this.#list = db.prepare<[string, string, string, number], { owner: string; name: string }>(sql.gates)
   }
 
@@ -156,12 +156,13 @@ export class GateTable {
     return next
   }
 
-  parkedUnder(ref: GateRef): StoredGate[] {
-    if (ref.of !== 'queue' && ref.of !== 'job') return []
-    const members = (name: string): GateRef =>
-      ref.of === 'queue' ? { of: 'group', queue: ref.name, name } : { of: 'key', job: ref.name, name }
-    const names = this.#parkedUnder.all(ref.of === 'queue' ? 'group' : 'key', ref.name)
-    return names.flatMap((name) => this.find(members(name)) ?? [])
+  /** One statement, however many they are; what is known of them is old then. */
+  lookAgainUnder(ref: GateRef, now: number): void {
+    if (ref.of !== 'queue' && ref.of !== 'job') return
+    const scope = ref.of === 'queue' ? 'group' : 'key'
+    this.write()
+    this.#lookAgain.run(now, scope, ref.name)
+    this.#known.get(scope)?.delete(ref.name)
   }
 
   /** Of one scope, by owner and name, behind this place. */
@@ -284,8 +285,8 @@ function settingsText(settings: FlowSettings): string | null {
   return null
 }
 
-function memoryText({ starts, hold, breaker, quarantine, full }: Gate): string | null {
+function memoryText({ starts, hold, breaker, quarantine, reserved, full }: Gate): string | null {
   const isOpen = starts === noStarts && hold === noSpan && breaker === closedBreaker
-  if (isOpen && quarantine === noQuarantine && full === 0) return null
-  return JSON.stringify({ starts, hold, breaker, quarantine, full } satisfies Memory)
+  if (isOpen && quarantine === noQuarantine && reserved === undefined && full === 0) return null
+  return JSON.stringify({ starts, hold, breaker, quarantine, reserved, full } satisfies Memory)
 }

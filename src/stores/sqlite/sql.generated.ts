@@ -128,8 +128,8 @@ SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at
   nextDue: `
 SELECT scope, owner, name, due_at AS dueAt FROM millrace_gate WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?
 `,
-  parkedUnder: `
-SELECT name FROM millrace_gate WHERE scope = ? AND owner = ? AND parked > 0
+  lookAgain: `
+UPDATE millrace_gate SET due_at = ? WHERE scope = ? AND owner = ? AND parked > 0
 `,
   gates: `
 SELECT owner, name FROM millrace_gate WHERE scope = ? AND (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?

@@ -45,6 +45,8 @@ export function stateName(number: number): JobState {
 export class Tables {
   readonly db: Database
   readonly clock: Clock
+  /** By this process; what is known of kinds may be old when it has changed. */
+  kindsAdded = 0
   readonly tally: Tally
   #kindsById = new Map<number, Kind>()
   #kindsByKey = new Map<string, Kind>()
@@ -106,6 +108,7 @@ export class Tables {
       const queueId = this.#addQueue.get(job.queue) as number
       const id = this.#addKind.get(queueId, job.lane, job.name, job.maxAttempts, job.maxCrashes) as number
       this.#concern.run(id, job.name)
+      this.kindsAdded++
       this.#queues.clear()
       kind = this.kind(id)
       this.#kindsByKey.set(key, kind)

@@ -10,6 +10,7 @@ import {
   idsOf,
   insertMany,
   insertOne,
+  nextSignal,
   read,
   settle,
   type Test,
@@ -49,6 +50,22 @@ export function holdTests(test: Test): void {
     await advance(200)
     assert.equal((await claim(store, 9, { queues: ['main', 'other'] })).length, 6)
   })
+
+  for (const [whose, flow, gate] of [
+    ['a key', withKey('k'), keyGate('k')],
+    ['a definition', undefined, jobGate()],
+  ] as const) {
+    test(`an operator can end the hold of ${whose}`, async ({ store }) => {
+      await insertMany(store, 3, { flow })
+      await settle(store, await claimOne(store), limited(86_400_000))
+      assert.deepEqual(await claim(store, 9), [])
+      const told = nextSignal(store, ({ type }) => type === 'ready')
+      await store.configure({ gate, release: true })
+      await told
+      assert.equal((await claim(store, 9)).length, 3)
+      await store.configure({ gate: keyGate('nobody'), release: true })
+    })
+  }
 
   test('a hold of a job without a key counts nobody twice', async ({ store, advance }) => {
     await insertMany(store, 9)

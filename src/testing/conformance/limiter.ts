@@ -148,6 +148,45 @@ export function limiterTests(test: Test): void {
     assert.equal((await claim(store, 9)).length, 4)
   })
 
+  test('who needs several permits at once is not passed for ever by those who need one', async ({
+    store,
+    advance,
+  }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(10, 100, 5) } })
+    await declare(store, jobGate(), { limiter: 'api' })
+    await insertMany(store, 200, { flow: gated })
+    assert.equal(await startAndComplete(store, 9), 5)
+    let granted = 0
+    let started = 0
+    for (let ms = 0; ms < 400; ms += 5) {
+      await advance(5)
+      if ((await acquire(store, 3, 'heavy')).granted) granted++
+      started += await startAndComplete(store, 9)
+      if ((await acquire(store)).granted) started++
+    }
+    // Forty permits come back in this time. After each of its turns the others have one.
+    assert.ok(granted >= 5, `the heavy one was served ${granted} times`)
+    assert.ok(started >= granted, `the others ${started} times`)
+    assert.ok(granted * 3 + started >= 35, 'and none is wasted')
+  })
+
+  test('permits that are put aside are free again when nobody asks for them', async ({ store, advance }) => {
+    await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
+    await declare(store, jobGate(), { limiter: 'api' })
+    await insertMany(store, 9, { flow: gated })
+    assert.equal((await acquire(store)).granted, true)
+    assert.deepEqual(await acquire(store, 3, 'gone'), { granted: false, retryIn: 100, most: 3 })
+    for (let i = 0; i < 3; i++) {
+      const { claimed, opens } = await ask(store, 9)
+      assert.deepEqual(claimed, [])
+      assert.ok(opens !== undefined && opens > 0, `nobody is sent round in circles: ${opens}`)
+      await advance(opens)
+    }
+    assert.equal((await acquire(store, 2, 'late')).granted, false, 'one at a time is served')
+    await advance(2_000)
+    assert.equal((await claim(store, 9)).length, 3)
+  })
+
   test('its state can be read', async ({ store }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
     await acquire(store, 2)
@@ -162,6 +201,6 @@ export function limiterTests(test: Test): void {
   })
 }
 
-function acquire(store: Store, permits = 1) {
-  return store.acquire({ limiter: 'api', permits })
+function acquire(store: Store, permits = 1, waiter?: string) {
+  return store.acquire({ limiter: 'api', permits, waiter })
 }

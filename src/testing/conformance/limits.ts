@@ -15,17 +15,20 @@ import {
   jobGate,
   keyGate,
   queueGate,
+  rate,
   withBoth,
   withKey,
 } from './flow-helpers.js'
 import {
   claim,
   claimOne,
+  claimRequest,
   complete,
   idsOf,
   insertMany,
   insertOne,
   newJob,
+  nextSignal,
   settle,
   sorted,
   sweep,
@@ -217,6 +220,37 @@ export function limitSettings(test: Test): void {
       main: 1,
       other: 7,
     })
+  })
+
+  test('a worker leaves jobs with limits alone whose definition it does not have', async ({ store }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(3, 1_000) } })
+    await choose(store, jobGate(), { each: { concurrency: 1 } })
+    await insertMany(store, 5, { flow: withKey('k') })
+    const free = await insertMany(store, 2, { name: 'free' })
+    const exchange = (...known: string[]) =>
+      store.exchange({
+        worker: 'worker',
+        settlements: [],
+        claim: { ...claimRequest(9), known: new Set(known) },
+      })
+    const stranger = await exchange('free')
+    assert.deepEqual([idsOf(stranger.claimed), stranger.opens], [free, undefined])
+    assert.deepEqual((await exchange('free')).claimed, [])
+    assert.equal((await exchange('free', 'greet')).claimed.length, 1, 'and none of their limit was used up')
+  })
+
+  test('a place that comes back is told in every queue of the definition, however late it came', async ({
+    store,
+  }) => {
+    await choose(store, jobGate(), { limit: { concurrency: 1 } })
+    await insertMany(store, 2, { flow: gated })
+    await settle(store, await claimOne(store), complete())
+    const second = await claimOne(store)
+    await insertOne(store, { queue: 'other', flow: gated })
+    const told = nextSignal(store, (signal) => signal.type === 'ready' && signal.queues.has('other'))
+    await settle(store, second, complete())
+    await told
+    assert.equal((await claim(store, 9, { queues: ['other'] })).length, 1)
   })
 
   test('settings tell those who wait for work', async ({ store }) => {
