@@ -10,11 +10,18 @@ import { leaseToken } from './token.js'
 
 export interface Claim {
   /** `more`: it has not looked at all that may start, so that another claim is worth it at once. */
-  take(worker: string, request: ClaimRequest): { readonly jobs: ClaimedJob[]; readonly more: boolean }
+  take(
+    worker: string,
+    request: ClaimRequest,
+    now: number,
+  ): { readonly jobs: ClaimedJob[]; readonly more: boolean }
   /** Whether a claim would give anything; reads only. */
-  couldFind(worker: string, request: ClaimRequest): boolean
-  /** When a limit that holds up jobs of the asked queues opens by itself; reads only. */
-  opensAt(request: ClaimRequest): number | undefined
+  couldFind(worker: string, request: ClaimRequest, now: number): boolean
+  /**
+   * When a limit that holds up jobs of the asked queues opens by itself; reads only. At the time of the claim: what
+   * has opened since then would go unseen.
+   */
+  opensAt(request: ClaimRequest, now: number): number | undefined
 }
 
 /** The columns of a job that a claim needs. */
@@ -54,7 +61,7 @@ interface StoredLane extends FlowLane<FlowLine> {
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
 export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
-  const { db, tally, clock } = tables
+  const { db, tally } = tables
   const take = db.prepare<[number, number, number], JobRowHead>(sql.take).raw()
   const lease = db.prepare(sql.lease)
   const leaseEach = db.prepare(sql.leaseEach)
@@ -65,10 +72,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   return { take: takeAll, couldFind, opensAt }
 
-  function couldFind(worker: string, { picks, token, known }: ClaimRequest): boolean {
+  function couldFind(worker: string, { picks, token, known }: ClaimRequest, now: number): boolean {
     const num = tables.workerNumber(worker)
     if (num !== undefined && again.get(num, token) !== undefined) return true
-    const now = clock.now()
     if (hasLimits(picks) && (places.nextDue() ?? Number.POSITIVE_INFINITY) <= now) return true
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
@@ -77,9 +83,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     })
   }
 
-  function opensAt({ picks, known }: ClaimRequest): number | undefined {
+  function opensAt({ picks, known }: ClaimRequest, now: number): number | undefined {
     if (!hasLimits(picks)) return undefined
-    const now = clock.now()
     let at = places.nextDue() ?? Number.POSITIVE_INFINITY
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
@@ -112,8 +117,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
     }
   }
 
-  function takeAll(worker: string, request: ClaimRequest): ReturnType<Claim['take']> {
-    const now = clock.now()
+  function takeAll(worker: string, request: ClaimRequest, now: number): ReturnType<Claim['take']> {
     const workerNum = renewWorker(worker, now + request.lease)
     const before = again.all(workerNum, request.token)
     if (before.length > 0)

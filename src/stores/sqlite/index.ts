@@ -120,13 +120,11 @@ export class SqliteStore implements Store {
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { settlements, claim } = request
-    if (
-      settlements.length === 0 &&
-      claim !== undefined &&
-      this.#engine?.claim.couldFind(request.worker, claim) === false
-    ) {
+    if (settlements.length === 0 && claim !== undefined) {
       // Looking takes no lock: an idle worker keeps nobody from writing.
-      return { settled: [], claimed: [], opens: this.#engine.opens(claim) }
+      const now = this.#clock.now()
+      if (this.#engine?.claim.couldFind(request.worker, claim, now) === false)
+        return { settled: [], claimed: [], opens: this.#engine.opens(claim, now) }
     }
     return this.#write((engine) => engine.exchange(request))
   }
@@ -295,18 +293,19 @@ function makeEngine(connection: Connection, clock: Clock) {
   }
 
   function exchange({ worker, settlements, claim: wanted, rescue }: ExchangeRequest): ExchangeResult {
-    const refused = rescue === true && tables.workerIsAlive(worker, clock.now())
+    const now = clock.now()
+    const refused = rescue === true && tables.workerIsAlive(worker, now)
     const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
     if (settlements.length > 0) signals.settled(settlements)
     if (wanted === undefined) return { settled, claimed: [], opens: undefined }
-    const { jobs, more } = claim.take(worker, wanted)
+    const { jobs, more } = claim.take(worker, wanted, now)
     if (jobs.length > 0) signals.claimed(jobs)
-    return { settled, claimed: jobs, opens: more ? 0 : opens(wanted) }
+    return { settled, claimed: jobs, opens: more ? 0 : opens(wanted, now) }
   }
 
-  function opens(wanted: ClaimRequest): number | undefined {
-    const at = claim.opensAt(wanted)
-    return at === undefined ? undefined : Math.max(0, at - clock.now())
+  function opens(wanted: ClaimRequest, now: number): number | undefined {
+    const at = claim.opensAt(wanted, now)
+    return at === undefined ? undefined : Math.max(0, at - now)
   }
 
   function renew(request: ExtendRequest): ExtendResult {

@@ -239,6 +239,16 @@ export function limitSettings(test: Test): void {
     assert.equal((await exchange('free', 'greet')).claimed.length, 1, 'and none of their limit was used up')
   })
 
+  test('an id that exists is not inserted again, in a queue that is new either', async ({ store }) => {
+    await choose(store, jobGate('one'), { limit: { concurrency: 1 } })
+    const id = await insertOne(store)
+    assert.deepEqual(await store.insert([newJob({ id, name: 'one', queue: 'other' })]), [
+      { status: 'duplicate', state: 'pending' },
+    ])
+    assert.deepEqual(await claim(store, 9, { queues: ['other'] }), [])
+    assert.deepEqual(idsOf(await claim(store, 9)), [id])
+  })
+
   test('a place that comes back is told in every queue of the definition, however late it came', async ({
     store,
   }) => {
