@@ -11,8 +11,8 @@ import { laneCount } from '../../core/lanes.js'
 import type { Command } from '../../core/store.js'
 import {
   type ClaimStep,
+  flowOf,
   flowPartsOf,
-  groups,
   type JobStep,
   keys,
   type OutcomeStep,
@@ -141,14 +141,7 @@ function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitra
     inserts: seldom(jobs(3)),
   })
 
-  const flow: Arbitrary<JobFlow | null> = fc.oneof(
-    fc.constant(null),
-    fc.record({
-      gated: fc.boolean(),
-      group: fc.constantFrom(undefined, ...groups),
-      key: fc.constantFrom(undefined, ...keys),
-    }),
-  )
+  const flow: Arbitrary<JobFlow | null> = parts.job.map((one) => flowOf(one) ?? null)
   const change = fc.oneof(
     fc.constant({}),
     fc.record({ queue }),
