@@ -147,7 +147,8 @@ export class Millrace {
 
   /**
    * A rate limit by name, for code outside of jobs and for definitions with `limiter: name`. Shared by all
-   * processes. A rate is declared once the store is open; another one than before is declared anew.
+   * processes. A rate is declared once the store is open; another one than before is declared anew. Limiters are
+   * kept for good: for a limit per user, of whom there are many, give a definition a `key` and a `keyLimit`.
    */
   limiter(name: string, rate?: RateOptions): Limiter {
     this.#runtime.refuseWhenClosed()

@@ -12,6 +12,28 @@ function worstWindow(times: readonly number[], per: number): number {
   return Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + per).length))
 }
 
+describe('a hold that was told too long', () => {
+  test.each([
+    ['of a key', 'acme'],
+    ['of the definition', undefined],
+  ] as const)('%s can be ended', async (_what, key) => {
+    let asked = 0
+    const call = defineJob({
+      name: 'call',
+      key: (input: { account: string | undefined }) => input.account,
+      run: () => (++asked === 1 ? limited('30d') : 'done'),
+    })
+    const mill = testMill({ jobs: [call] })
+    const job = await mill.enqueue(call, { account: key })
+    await mill.drain()
+    expect(await job.state()).toBe('pending')
+    await mill.definition(call).release(key)
+    await mill.drain()
+    expect(await job.result()).toBe('done')
+    expect(await job.get()).toMatchObject({ attempt: 1 })
+  })
+})
+
 describe('limits of a definition', () => {
   test('a rate holds in every window, and all jobs run in the end', async () => {
     const times: number[] = []
