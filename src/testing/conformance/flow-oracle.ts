@@ -8,7 +8,7 @@ import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { FlowChange, FlowSettings, GateRef, Limit } from '../../core/flow/settings.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { Pick } from '../../core/lanes.js'
-import { longestWindow } from './flow-steps.js'
+import { longestWindow } from './flow-parts.js'
 
 export interface OracleJob {
   readonly job: NewJob

@@ -14,16 +14,16 @@ import type {
 } from '../../core/store.js'
 import { FlowOracle, nameOf, type OracleJob } from './flow-oracle.js'
 import {
-  type FlowClaimStep,
-  type FlowJobStep,
-  type FlowStep,
+  type ClaimStep,
+  flowOf,
   groups,
   keys,
   limiter,
   names,
   type OutcomeStep,
   queues,
-} from './flow-steps.js'
+} from './flow-parts.js'
+import type { FlowJobStep, FlowStep } from './flow-steps.js'
 import type { StoreHarness } from './harness.js'
 import {
   complete,
@@ -115,9 +115,9 @@ export class FlowRun {
     }
   }
 
-  #newJobs({ count, queue, name, lane, group, key, delay }: FlowJobStep): NewJob[] {
-    const gated = name === 'mail'
-    const flow = gated || group !== undefined || key !== undefined ? { gated, group, key } : undefined
+  #newJobs({ count, ...step }: FlowJobStep): NewJob[] {
+    const { queue, name, lane, delay } = step
+    const flow = flowOf(step)
     return Array.from({ length: count }, () => {
       const id = `j${++this.#ids}`
       return newJob({ id, queue, name, lane, delay, flow, maxCrashes: 100 })
@@ -162,7 +162,7 @@ export class FlowRun {
     return { ...result, claimed: result.claimed.map(({ id, attempt, suspect }) => [id, attempt, suspect]) }
   }
 
-  #claimRequest(worker: string, { count, queues: asked, strict }: FlowClaimStep): ClaimRequest {
+  #claimRequest(worker: string, { count, queues: asked, strict }: ClaimStep): ClaimRequest {
     const room = { shared: count, own: [0, 0, 0, 0] }
     const turn = this.#turns.get(worker) ?? 0
     const picks = planPicks(room, { ...weighted, strict }, asked, { turn, claim: ++this.#claims })
@@ -171,7 +171,7 @@ export class FlowRun {
 
   async #claimed(
     worker: string,
-    { count, queues: asked, strict }: FlowClaimStep,
+    { count, queues: asked, strict }: ClaimStep,
     { picks }: ClaimRequest,
     { claimed, opens }: ExchangeResult,
   ): Promise<void> {
@@ -383,7 +383,7 @@ const commands: Record<Extract<FlowStep, { step: 'operate' }>['command'], Comman
 
 const forever = { completed: 1_000_000_000, dead: 1_000_000_000 }
 
-function outcomeOf(step: OutcomeStep): Outcome {
+export function outcomeOf(step: OutcomeStep): Outcome {
   switch (step.to) {
     case 'complete':
       return complete(undefined, forever)

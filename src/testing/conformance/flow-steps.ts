@@ -1,35 +1,17 @@
 /** The steps of a flow run, as data, so that a failing run can be shrunk, printed and replayed. */
 import type { Arbitrary } from 'fast-check'
-import type { FlowChange, GateRef } from '../../core/flow/settings.js'
-import { laneCount } from '../../core/lanes.js'
+import {
+  type ClaimStep,
+  flowPartsOf,
+  type JobStep,
+  type OutcomeStep,
+  queues,
+  type SettingStep,
+} from './flow-parts.js'
 import type { FastCheck } from './model-steps.js'
 
-export const queues = ['main', 'other'] as const
-export const names = ['plain', 'mail', 'scan'] as const
-export const groups = ['a', 'b', 'c'] as const
-export const keys = ['k', 'l'] as const
-export const limiter = 'api'
-const windows = [3, 10, 40, 100, 1_000]
-export const longestWindow = Math.max(...windows)
-
-export interface FlowJobStep {
+export interface FlowJobStep extends JobStep {
   readonly count: number
-  readonly queue: string
-  readonly name: string
-  readonly lane: number
-  readonly group: string | undefined
-  readonly key: string | undefined
-  readonly delay: number
-}
-
-export type OutcomeStep =
-  | { readonly to: 'complete' | 'vanish' | 'die' | 'stop' | 'release' | 'excused' }
-  | { readonly to: 'retry' | 'snooze' | 'hold'; readonly delay: number }
-
-export interface FlowClaimStep {
-  readonly count: number
-  readonly queues: readonly string[]
-  readonly strict: boolean
 }
 
 export type FlowStep =
@@ -40,18 +22,13 @@ export type FlowStep =
       readonly worker: string
       readonly outcomes: readonly OutcomeStep[]
       readonly inserts: FlowJobStep | undefined
-      readonly claim: FlowClaimStep | undefined
+      readonly claim: ClaimStep | undefined
     }
   /** The worker falls silent for a lease, and what it held is rescued. */
   | { readonly step: 'crash'; readonly worker: string }
   | { readonly step: 'sweep' }
   | { readonly step: 'advance'; readonly ms: number }
-  | {
-      readonly step: 'configure'
-      readonly gate: GateRef
-      readonly change: FlowChange
-      readonly declared: boolean
-    }
+  | ({ readonly step: 'configure'; readonly declared: boolean } & SettingStep)
   | { readonly step: 'pause'; readonly queue: string; readonly paused: boolean }
   | { readonly step: 'breaker'; readonly job: string; readonly to: 'open' | 'closed' }
   | { readonly step: 'acquire'; readonly permits: number }
@@ -64,106 +41,10 @@ export type FlowStep =
     }
 
 export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> {
-  const maybe = <T>(arbitrary: Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 2 })
-  const worker = fc.constantFrom('v', 'w', 'x')
-  const queue = fc.oneof(
-    { weight: 3, arbitrary: fc.constant<string>('main') },
-    { weight: 1, arbitrary: fc.constantFrom<string>(...queues) },
-  )
-  const name = fc.constantFrom<string>(...names)
-  const group = fc.constantFrom<string>(...groups)
-  const key = fc.constantFrom<string>(...keys)
-  const delay = fc.constantFrom(0, 0, 0, 5, 20)
-
-  const job: Arbitrary<FlowJobStep> = fc.record({
-    count: fc.integer({ min: 1, max: 5 }),
-    queue,
-    name,
-    lane: fc.oneof({ weight: 2, arbitrary: fc.constant(2) }, { weight: 1, arbitrary: fc.nat(laneCount - 1) }),
-    group: maybe(group),
-    key: maybe(key),
-    delay,
-  })
-  const outcome: Arbitrary<OutcomeStep> = fc.oneof(
-    { weight: 5, arbitrary: fc.record({ to: fc.constantFrom('complete' as const, 'vanish' as const) }) },
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        to: fc.constantFrom('die' as const, 'stop' as const, 'release' as const, 'excused' as const),
-      }),
-    },
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        to: fc.constantFrom('retry' as const, 'snooze' as const, 'hold' as const),
-        delay: fc.constantFrom(0, 5, 30),
-      }),
-    },
-  )
-  const claim: Arbitrary<FlowClaimStep> = fc.record({
-    count: fc.integer({ min: 1, max: 8 }),
-    queues: fc.constantFrom(['main'], ['main', 'other'], ['other', 'main'], ['other']),
-    strict: fc.boolean(),
-  })
-
-  const rate = fc
-    .record({
-      max: fc.integer({ min: 1, max: 4 }),
-      per: fc.constantFrom(...windows),
-      share: fc.constantFrom(1, 1, 1, 0.5),
-    })
-    .map(({ max, per, share }) => ({ max, per, burst: Math.max(1, Math.floor(max * share)) }))
-  const concurrency = fc.integer({ min: 0, max: 3 })
-  const limit = fc.oneof(
-    { weight: 2, arbitrary: fc.constant(null) },
-    { weight: 3, arbitrary: fc.record({ concurrency }) },
-    { weight: 3, arbitrary: fc.record({ rate }) },
-    { weight: 1, arbitrary: fc.record({ rate, concurrency }) },
-  )
-  const breaker = fc.oneof(
-    fc.constant(null),
-    fc.record({
-      failureRate: fc.constantFrom(0.5, 1),
-      minimum: fc.integer({ min: 1, max: 3 }),
-      window: fc.constantFrom(20, 200),
-      cooldown: fc.constantFrom(10, 50),
-      probes: fc.integer({ min: 1, max: 2 }),
-    }),
-  )
-  const settings: Arbitrary<{ gate: GateRef; change: FlowChange }> = fc.oneof(
-    fc.record({
-      gate: queue.map((of): GateRef => ({ of: 'queue', name: of })),
-      change: fc.oneof(fc.record({ limit }), fc.record({ each: limit })),
-    }),
-    fc.record({
-      gate: name.map((of): GateRef => ({ of: 'job', name: of })),
-      change: fc.oneof(
-        fc.record({ limit }),
-        fc.record({ each: limit }),
-        fc.record({ breaker }),
-        fc.record({ limiter: fc.constantFrom(limiter, null) }),
-      ),
-    }),
-    fc.record({
-      gate: fc.tuple(queue, group).map(([of, one]): GateRef => ({ of: 'group', queue: of, name: one })),
-      change: own(),
-    }),
-    fc.record({
-      gate: fc.tuple(name, key).map(([of, one]): GateRef => ({ of: 'key', job: of, name: one })),
-      change: own(),
-    }),
-    fc.record({
-      gate: fc.constant<GateRef>({ of: 'limiter', name: limiter }),
-      change: fc.record({ limit: fc.oneof(fc.constant(null), fc.record({ rate })) }),
-    }),
-  )
-  function own(): Arbitrary<FlowChange> {
-    return fc.oneof(
-      fc.record({ limit }),
-      fc.record({ paused: fc.constantFrom(true, false, null) }),
-      fc.record({ weight: fc.constantFrom(1, 2, 3, null) }),
-    )
-  }
+  const { worker, name, job: one, outcome, claim, setting } = flowPartsOf(fc)
+  const job: Arbitrary<FlowJobStep> = fc
+    .tuple(fc.integer({ min: 1, max: 5 }), one)
+    .map(([count, fields]) => ({ count, ...fields }))
 
   const step: Arbitrary<FlowStep> = fc.oneof(
     {
@@ -193,7 +74,7 @@ export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> 
     {
       weight: 7,
       arbitrary: fc
-        .tuple(settings, fc.boolean())
+        .tuple(setting, fc.boolean())
         .map(([{ gate, change }, declared]) => ({ step: 'configure' as const, gate, change, declared })),
     },
     { weight: 1, arbitrary: fc.record({ step: fc.constant('crash' as const), worker }) },

@@ -23,6 +23,7 @@ import { insert } from './insert.js'
 import { lanes } from './lanes.js'
 import { limiterTests } from './limiter.js'
 import { limitSettings } from './limits.js'
+import { checkLockstep } from './lockstep.js'
 import { checkAgainstModel } from './model.js'
 import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
 import { parkedJobs } from './parked-jobs.js'
@@ -109,6 +110,8 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       runner.test(`${flowRuns} random runs break no limit and leave no job behind`, check, modelTimeout)
       const overHandles = () => checkFlowOverHandles({ make, runs: fewer, seed })
       runner.test(`${fewer} random runs over two handles break none either`, overHandles, modelTimeout)
+      const lockstep = () => checkLockstep({ make, reference, runs: fewer, seed })
+      runner.test(`${fewer} random runs with dedupe and depth limits keep all counts`, lockstep, modelTimeout)
       if (reference === undefined) return
       const compare = () => checkSameFlow({ make, reference, runs: fewer, seed })
       runner.test(`${fewer} random runs show the same as those of the reference`, compare, modelTimeout)

@@ -278,3 +278,7 @@ export function kindKey({ queue, name, lane }: { queue: string; name: string; la
 function zeroes<K extends string>(keys: readonly K[]): Record<K, number> {
   return Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>
 }
+
+export function nonZero(counts: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0))
+}

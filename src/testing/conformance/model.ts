@@ -19,8 +19,9 @@ import type { StoreHarness } from './harness.js'
 import { complete, idsOf, listAll, lostWorker, newJob, plain, sorted } from './helpers.js'
 import { forge, idOf, queueOf, Requests, workerOf } from './model-requests.js'
 import { type Step, stepsOf } from './model-steps.js'
-import { kindKey, World, type WorldJob, type WorldLease } from './model-world.js'
+import { kindKey, nonZero, World, type WorldJob, type WorldLease } from './model-world.js'
 import { checkProperty, type PropertyOptions } from './property.js'
+import { viewOfRecord } from './record-view.js'
 
 export interface ModelOptions extends PropertyOptions {
   readonly make: () => Promise<StoreHarness>
@@ -460,18 +461,6 @@ function compareJob(id: string, record: JobRecord | undefined, job: WorldJob | u
   else assert.deepEqual(viewOfRecord(record), viewOfJob(job), id)
 }
 
-/** What a record must show. The last failure of a completed or cancelled job is nobody's promise. */
-function viewOfRecord(record: JobRecord) {
-  const { startedAt, worker, failure, ...rest } = record
-  const running = record.state === 'running'
-  return {
-    ...rest,
-    startedAt: running ? startedAt : undefined,
-    worker: running ? worker : undefined,
-    failure: record.state === 'completed' || record.state === 'cancelled' ? undefined : plain(failure),
-  }
-}
-
 function viewOfJob(job: WorldJob) {
   const { place, plain: neverMoved, lease, history, logs, failure, ...rest } = job
   return {
@@ -480,8 +469,4 @@ function viewOfJob(job: WorldJob) {
     worker: lease?.worker,
     failure: job.state === 'completed' || job.state === 'cancelled' ? undefined : plain(failure),
   }
-}
-
-function nonZero(counts: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0))
 }
