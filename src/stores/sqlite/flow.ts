@@ -35,7 +35,7 @@ export interface FlowSignals {
   quarantine(job: string, on: boolean): void
 }
 
-export interface SubjectRow {
+interface SubjectRow {
   readonly seq: number
   readonly kind: number
   readonly grp: string | null

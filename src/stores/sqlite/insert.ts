@@ -60,10 +60,13 @@ export function makeInsert(
     return {
       now,
       stateOf(job) {
-        tables.kindOf(job) // its queue knows from then on what may hold it up
         // A plain job that exists shows when its row is written; others must not change anything before.
-        const special = job.dedupe !== undefined || takesTurns(job) || doors?.of(job.queue) !== undefined
-        return special ? standingState(job.id) : undefined
+        const isPlain =
+          tables.knows(job) &&
+          job.dedupe === undefined &&
+          !takesTurns(job) &&
+          doors?.of(job.queue) === undefined
+        return isPlain ? undefined : standingState(job.id)
       },
       holder: holders.find,
       jobOf: readHeld,

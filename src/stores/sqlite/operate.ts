@@ -106,6 +106,7 @@ export function makeOperate(
     const to = delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
     const dueAt = delay > 0 ? now + delay : null
+    holders.holdAgain(row, now)
     retryOne.run(
       stateNumber[to],
       kind.id,
@@ -120,7 +121,6 @@ export function makeOperate(
       setFlow.run(group, key, gated ? 1 : null, row.seq)
     }
     tally.add(kind.id, to, 1)
-    holders.holdAgain(row, now)
     if (to === 'pending') pending.enter(kind, row.seq, false)
     else signals.due(delay)
     return 'affected'

@@ -90,20 +90,13 @@ export class Tables {
     this.#queues.clear()
   }
 
+  /** Whether it has met jobs of this kind: then their queue knows what may hold them up. */
+  knows(job: KindFields): boolean {
+    return this.#known(job) !== undefined
+  }
+
   kindOf(job: KindFields): Kind {
-    const last = this.#last
-    if (
-      last !== undefined &&
-      last.name === job.name &&
-      last.queue === job.queue &&
-      last.lane === job.lane &&
-      last.maxAttempts === job.maxAttempts &&
-      last.maxCrashes === job.maxCrashes
-    ) {
-      return last
-    }
-    const key = `${job.name}:${job.queue}:${job.lane}:${job.maxAttempts}:${job.maxCrashes}`
-    let kind = this.#kindsByKey.get(key)
+    let kind = this.#known(job)
     if (kind === undefined) {
       const queueId = this.#addQueue.get(job.queue) as number
       const id = this.#addKind.get(queueId, job.lane, job.name, job.maxAttempts, job.maxCrashes) as number
@@ -111,10 +104,22 @@ export class Tables {
       this.kindsAdded++
       this.#queues.clear()
       kind = this.kind(id)
-      this.#kindsByKey.set(key, kind)
+      this.#kindsByKey.set(keyOf(job), kind)
     }
     this.#last = kind
     return kind
+  }
+
+  #known(job: KindFields): Kind | undefined {
+    const last = this.#last
+    const isLast =
+      last !== undefined &&
+      last.name === job.name &&
+      last.queue === job.queue &&
+      last.lane === job.lane &&
+      last.maxAttempts === job.maxAttempts &&
+      last.maxCrashes === job.maxCrashes
+    return isLast ? last : this.#kindsByKey.get(keyOf(job))
   }
 
   kind(id: number): Kind {
@@ -227,4 +232,8 @@ class Tally {
   forget(): void {
     this.#deltas.clear()
   }
+}
+
+function keyOf({ name, queue, lane, maxAttempts, maxCrashes }: KindFields): string {
+  return `${name}:${queue}:${lane}:${maxAttempts}:${maxCrashes}`
 }
