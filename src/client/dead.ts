@@ -187,7 +187,7 @@ export class DeadLetters {
     return {
       ...('input' in options && {
         input: await this.#input(job, options.input),
-        ...this.#flow(job, options.input),
+        ...this.#placement(job, options.input),
       }),
       ...(options.queue !== undefined && { queue: name(options.queue, 'queue') }),
       ...(options.priority !== undefined && { lane: lane(options.priority) }),
@@ -199,11 +199,11 @@ export class DeadLetters {
   }
 
   /** Another input may belong to another group or key. */
-  #flow(job: string, input: unknown): Pick<RetryChange, 'flow'> {
+  #placement(job: string, input: unknown): Pick<RetryChange, 'flow' | 'dedupe'> {
     const definition = this.#jobs.get(job)
-    return definition?.flow === undefined
-      ? {}
-      : { flow: placement(definition, input, undefined)?.flow ?? null }
+    if (definition?.flow === undefined) return {}
+    const { flow = null, dedupe = null } = placement(definition, input, undefined) ?? {}
+    return { flow, dedupe }
   }
 
   async #input(job: string, input: unknown): Promise<string> {

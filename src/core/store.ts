@@ -11,6 +11,7 @@
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
 import type { BreakerPhase } from './flow/breaker.js'
+import type { Dedupe } from './flow/dedupe.js'
 import type { Overflow } from './flow/depth.js'
 import type { FlowChange, FlowSettings, GateRef, JobFlow } from './flow/settings.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
@@ -202,6 +203,8 @@ export type Command =
 export interface RetryChange {
   /** Goes with another input; null for a job that belongs to nothing. */
   readonly flow?: JobFlow | null
+  /** The same, of its dedupe key. */
+  readonly dedupe?: Dedupe | null
   readonly input?: string
   readonly lane?: number
   readonly queue?: string

@@ -26,6 +26,26 @@ describe('dedupe', () => {
     expect((await mill.enqueue(sync, { id: 'a', text: 'five' }, { dedupe: false })).status).toBe('inserted')
   })
 
+  test("a dead letter that is replayed with another input has that input's key", async () => {
+    const seen: string[] = []
+    const sync = defineJob({
+      name: 'sync',
+      maxAttempts: 1,
+      dedupe: { key: (doc: Doc) => doc.id, mode: 'replace' },
+      run: (doc: Doc) => {
+        if (doc.text === 'bad') throw new Error('bad')
+        seen.push(doc.text)
+      },
+    })
+    const mill = testMill({ jobs: [sync] })
+    const dead = await mill.enqueue(sync, { id: 'a', text: 'bad' })
+    await mill.drain()
+    await mill.dead.retry(dead.id, { input: { id: 'b', text: 'good' } })
+    expect((await mill.enqueue(sync, { id: 'a', text: 'new' })).status).toBe('inserted')
+    await mill.drain()
+    expect(seen).toEqual(['good', 'new'])
+  })
+
   test('debounce runs the last input once, after the last call', async () => {
     const seen: string[] = []
     const index = defineJob({

@@ -53,11 +53,16 @@ export interface Ends {
 
 const slotsPerWindow = 10
 
-/** How many jobs may start now. */
-export function roomInBreaker(state: BreakerState, probes: number, now: number): number {
+/** How many jobs may start now. `running`: of the definition, probes and others. */
+export function roomInBreaker(state: BreakerState, probes: number, running: number, now: number): number {
   if (state.phase === 'closed') return Number.POSITIVE_INFINITY
   if (state.phase === 'open' && now < state.until) return 0
-  return Math.max(0, probes - state.probing)
+  return Math.max(0, probes - probesNow(state, running))
+}
+
+/** Probes whose end was not told as one, because the clock was set back, run no more either. */
+export function probesNow({ probing }: BreakerState, running: number): number {
+  return Math.min(probing, running)
 }
 
 /** The clock was set back: it waits as long as it was meant to. */
@@ -81,7 +86,8 @@ export function afterEnds(state: BreakerState, policy: BreakerPolicy, now: numbe
   if (state.phase === 'open' || ends.startedAt < state.at) return state
   if (ends.failed > 0) return opened(now, now + policy.cooldown)
   const good = state.good + ends.good
-  return good >= policy.probes ? closed(now) : { ...state, good, probing: state.probing - ends.count }
+  const probing = Math.max(0, state.probing - ends.count)
+  return good >= policy.probes ? closed(now) : { ...state, good, probing }
 }
 
 /** Opened by hand: until it is closed by hand. */

@@ -12,7 +12,7 @@ import type { Outcome } from '../lifecycle.js'
 import type { AcquireRequest, AcquireResult } from '../store.js'
 import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
 import type { Gate } from './gate.js'
-import type { FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
+import type { DuePlace, FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
 import { afterRefusal } from './reserve.js'
 import { looks, noSpan, type Span } from './set-back.js'
@@ -37,7 +37,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   /** Gates that jobs of a queue and a definition share. */
   readonly #shared = new Map<string, Map<string, readonly G[]>>()
   /** How far the look at gates that are due later has come. */
-  #lookedUpTo = 0
+  #lookedUpTo: DuePlace | undefined
 
   constructor(places: FlowPlaces<J, L, G>) {
     this.#places = places
@@ -175,8 +175,9 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Some of those whose parked jobs wait for a time, others with each call. */
   #dueLater(now: number): G[] {
-    const gates = this.#places.dueLater(Math.max(this.#lookedUpTo, now + looks), mostDue)
-    this.#lookedUpTo = gates.length < mostDue ? 0 : (gates.at(-1)?.dueAt ?? 0)
+    const from = this.#lookedUpTo ?? { dueAt: now + looks, num: 0 }
+    const gates = this.#places.dueLater(from, mostDue)
+    this.#lookedUpTo = gates.length < mostDue ? undefined : placeOf(gates.at(-1) as G)
     return gates
   }
 
@@ -450,6 +451,10 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 }
 
 const none: readonly never[] = []
+
+function placeOf({ dueAt = 0, num = 0 }: Gate): DuePlace {
+  return { dueAt, num }
+}
 
 function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
   const failed = outcome.failure !== undefined && !outcome.excused

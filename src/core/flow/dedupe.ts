@@ -3,6 +3,7 @@
  * job is inserted, by what became of the one that has the key.
  */
 import { isFinal, type JobState } from '../job.js'
+import { looks } from './set-back.js'
 
 export const dedupeModes = ['until-done', 'throttle', 'debounce', 'replace', 'keep-last'] as const
 
@@ -51,7 +52,7 @@ export function judgeDuplicate(
     case 'until-done':
       return state === undefined || isFinal(state) ? insert : { do: 'keep' }
     case 'throttle':
-      return now < holder.since + dedupe.window ? { do: 'keep' } : insert
+      return now < holder.since + dedupe.window && holder.since <= now + looks ? { do: 'keep' } : insert
     case 'debounce':
       if (!isWaiting(state)) return insert
       return { do: 'replace', dueAt: Math.min(now + dedupe.window, holder.since + dedupe.most) }

@@ -12,6 +12,7 @@ import {
   breakerSetBack,
   closedBreaker,
   type Ends,
+  probesNow,
   roomInBreaker,
 } from './breaker.js'
 import { noQuarantine, type Quarantine } from './quarantine.js'
@@ -61,6 +62,8 @@ export interface LineShare extends TurnOwner {
 
 export class Gate {
   readonly ref: GateRef
+  /** Orders gates that are alike; undefined until the engine gives it one. */
+  num: number | undefined = undefined
   /** Of a group its queue's, of a key its definition's. */
   readonly parent: Gate | undefined
   /** Jobs of a group or key that wait, the parked ones among them. */
@@ -147,7 +150,7 @@ export class Gate {
     if (limit.concurrency !== undefined) free = Math.max(0, limit.concurrency - this.running)
     if (limit.rate !== undefined) free = Math.min(free, this.#unreserved(limit.rate, now, waiter))
     if (this.breaker.phase !== 'closed')
-      free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, now))
+      free = Math.min(free, roomInBreaker(this.breaker, breaker?.probes ?? 0, this.running, now))
     return free
   }
 
@@ -159,7 +162,10 @@ export class Gate {
     let at = Math.max(now, this.hold.until)
     if (limit.rate !== undefined) at = Math.max(at, this.#rateOpensAt(limit.rate, now, need, waiter))
     if (this.breaker.phase !== 'closed') {
-      if (this.breaker.probing >= (breaker?.probes ?? 0) || this.breaker.until === Number.MAX_SAFE_INTEGER)
+      if (
+        probesNow(this.breaker, this.running) >= (breaker?.probes ?? 0) ||
+        this.breaker.until === Number.MAX_SAFE_INTEGER
+      )
         return undefined
       at = Math.max(at, this.breaker.until)
     }
@@ -209,9 +215,10 @@ export class Gate {
     return this.#rule.limit.concurrency !== undefined || this.breaker.phase !== 'closed'
   }
 
-  /** When nothing is lost without it, if nothing happens until then; undefined while it is in use. */
+  /** When a group or key is forgotten without loss, if nothing happens until then; undefined while it is in use. */
   whenIdle(): number | undefined {
-    if (this.pending + this.running > 0 || this.active) return undefined
+    const isOne = this.ref.of === 'group' || this.ref.of === 'key'
+    if (!isOne || this.pending + this.running > 0 || this.active) return undefined
     const { rate } = this.#rule.limit
     const last = this.starts.slots.at(-1)
     return Math.max(this.hold.until, rate === undefined || last === undefined ? 0 : last[0] + rate.per)
@@ -225,7 +232,7 @@ export class Gate {
     const opensAt = rateOpensAt(this.starts, rate, now, need)
     const aside = reservedFor(this.reserved, waiter, now)
     if (aside === 0) return opensAt
-    // When there is enough for both; or soon, because the other one is about to take its share.
+    // When there is enough for both, and not at once: the other one may be about to take its share.
     return Math.max(opensAt, rateOpensAt(this.starts, rate, now, need + aside), now + aMoment)
   }
 

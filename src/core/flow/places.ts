@@ -32,6 +32,11 @@ export interface Line extends TurnOwner {
   readonly size: number
 }
 
+export interface DuePlace {
+  readonly dueAt: number
+  readonly num: number
+}
+
 /** What an engine keeps, all of it inside the step that is being carried out. */
 export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
   /** Calls `forget` if others may have changed what is remembered here. */
@@ -44,8 +49,8 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   forgetGate(gate: G): void
   /** Gates whose `dueAt` has come, the earliest first. */
   dueGates(now: number, limit: number): G[]
-  /** Gates whose `dueAt` is after a time, the earliest first. */
-  dueLater(after: number, limit: number): G[]
+  /** Gates behind a place in the order of their `dueAt`, then of their numbers. */
+  dueLater(after: DuePlace, limit: number): G[]
   /** Gates whose `idleAt` has come. */
   idleGates(now: number, limit: number): G[]
   line(queue: string, lane: number, name: string): L

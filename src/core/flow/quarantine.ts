@@ -24,8 +24,8 @@ const together = 5_000
 /** A worker was lost while it ran jobs of the definition. */
 export function afterCrash(state: Quarantine, now: number): Quarantine {
   const last = state.crashes.at(-1)
-  if (last !== undefined && now - last < together) return state
-  const crashes = [...state.crashes.filter((at) => at > now - crashWindow), now].slice(-crashLimit)
+  if (last !== undefined && Math.abs(now - last) < together) return state
+  const crashes = [...state.crashes.filter((at) => Math.abs(now - at) < crashWindow), now].slice(-crashLimit)
   return { crashes, since: crashes.length >= crashLimit ? now : state.since, quiet: 0 }
 }
 

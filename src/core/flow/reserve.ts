@@ -1,7 +1,7 @@
 /**
  * Who asks a limiter for several permits at once would never see so many free while others take them one by one.
- * So the first of them has what it needs put aside, for as long as it keeps asking. When it was served the others
- * have a turn before the next may reserve.
+ * So the first of them has what it needs put aside, for as long as it keeps asking. When it was served, nothing is put
+ * aside for the next before others have had a permit, or a moment to ask for one.
  */
 
 export interface Reservation {

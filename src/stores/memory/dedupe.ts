@@ -39,13 +39,13 @@ export class Holders {
     this.#byTime.delete(holder)
   }
 
-  /** Lets go of those whose job has ended, a bounded number; returns how many it looked at. */
-  forget(now: number, limit: number, isLive: (id: string) => boolean): number {
+  /** Lets go of those that nobody needs, a bounded number; returns how many it looked at. */
+  forget(now: number, limit: number, isNeeded: (holder: Holder) => boolean): number {
     for (let looked = 0; looked < limit; looked++) {
       const holder = this.#byTime.first
       if (holder === undefined || holder.rank > now) return looked
       const { name, key, id, since } = holder
-      if (isLive(id)) this.set(name, key, id, since, now + lookEvery)
+      if (isNeeded(holder)) this.set(name, key, id, since, now + lookEvery)
       else this.delete(name, key)
     }
     return limit
@@ -56,7 +56,33 @@ export function holdKey({ holders }: Tables, { name, id }: NewJob, rule: Dedupe,
   holders.set(name, rule.key, id, now, holderExpiresAt(rule, now))
 }
 
-export function isLive({ jobs }: Tables, id: string): boolean {
+/** Never since before it came, which is how its own job is known. */
+function holdOwn(tables: Tables, { job, createdAt }: Entry, rule: Dedupe, now: number): void {
+  holdKey(tables, job, rule, Math.max(now, createdAt))
+}
+
+/** Of jobs that have ended, unless an older one runs that may not come back. */
+export function forgetKeys(tables: Tables, now: number, limit: number): number {
+  let running: Set<string> | undefined
+  return tables.holders.forget(now, limit, ({ name, key, id }) => {
+    if (isLive(tables, id)) return true
+    running ??= keysOfRunning(tables)
+    return running.has(`${name}\n${key}`)
+  })
+}
+
+function keysOfRunning({ workers }: Tables): Set<string> {
+  const keys = new Set<string>()
+  for (const worker of workers.values()) {
+    for (const { job } of worker.held()) {
+      const rule = ruleOfNewest(job)
+      if (rule !== undefined) keys.add(`${job.name}\n${rule.key}`)
+    }
+  }
+  return keys
+}
+
+function isLive({ jobs }: Tables, id: string): boolean {
   const entry = jobs.get(id)
   return entry !== undefined && !isFinal(entry.state)
 }
@@ -83,11 +109,12 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
 }
 
 /** Whether a job that would come back has its key still, and no newer one does; a key that is free it takes. */
-export function keepsKey(tables: Tables, { job }: Entry, now: number): boolean {
+export function keepsKey(tables: Tables, entry: Entry, now: number): boolean {
+  const { job } = entry
   const rule = ruleOfNewest(job)
   if (rule === undefined) return true
   const holder = tables.holders.get(job.name, rule.key)
-  if (holder === undefined) holdKey(tables, job, rule, now)
+  if (holder === undefined) holdOwn(tables, entry, rule, now)
   return holder === undefined || holder.id === job.id
 }
 
@@ -98,11 +125,12 @@ export function letGo({ holders }: Tables, { job }: Entry): void {
 }
 
 /** It lives again: the key is its own, unless another has it that waits or runs. */
-export function holdAgain(tables: Tables, { job }: Entry, now: number): void {
+export function holdAgain(tables: Tables, entry: Entry, now: number): void {
+  const { job } = entry
   const rule = ruleOfNewest(job)
   if (rule === undefined) return
   const holder = tables.holders.get(job.name, rule.key)
-  if (holder === undefined || !isLive(tables, holder.id)) holdKey(tables, job, rule, now)
+  if (holder === undefined || !isLive(tables, holder.id)) holdOwn(tables, entry, rule, now)
 }
 
 function ruleOfNewest({ dedupe }: NewJob): Dedupe | undefined {

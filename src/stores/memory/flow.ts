@@ -1,6 +1,6 @@
 import type { FlowControl } from '../../core/flow/control.js'
 import { Gate } from '../../core/flow/gate.js'
-import type { FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
+import type { DuePlace, FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
 import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { type Entry, storyOf } from './entry.js'
 import type { Kinds } from './kind.js'
@@ -32,7 +32,7 @@ export class FlowLine implements Line {
 
 /** A gate with the jobs that are parked behind it. */
 class ParkingGate extends Gate {
-  readonly num: number
+  override readonly num: number
   readonly jobs = new Sorted<Entry>()
   /** Orders those that are due: when, then as they came. */
   rank = 0
@@ -145,9 +145,9 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     return due
   }
 
-  dueLater(after: number, limit: number): ParkingGate[] {
+  dueLater({ dueAt, num }: DuePlace, limit: number): ParkingGate[] {
     const later: ParkingGate[] = []
-    for (const gate of this.#due.after(after, Number.MAX_SAFE_INTEGER)) {
+    for (const gate of this.#due.after(dueAt, num)) {
       if (later.length === limit) break
       later.push(gate)
     }

@@ -74,6 +74,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
 function retry(tables: Tables, entry: Entry, command: Retry, index: number, now: number): Verdict {
   if (!retryable.has(entry.state)) return 'refused'
   tables.leave(entry)
+  if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)
   holdAgain(tables, entry, now)
   const story = storyOf(entry)
@@ -105,6 +106,7 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
     maxAttempts: wanted.maxAttempts ?? job.maxAttempts,
     overrides: wanted.overrides ?? job.overrides,
     flow: wanted.flow === undefined ? job.flow : (wanted.flow ?? undefined),
+    dedupe: wanted.dedupe === undefined ? job.dedupe : (wanted.dedupe ?? undefined),
   }
   entry.kind = tables.kinds.of(entry.job)
 }

@@ -1,6 +1,6 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
-import { isLive } from './dedupe.js'
+import { forgetKeys } from './dedupe.js'
 import { type Entry, storyOf } from './entry.js'
 import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -13,10 +13,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   tables.flow.setBack(tables.flow.aheadOfClock(now), now)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
-  const forgotten = Math.max(
-    tables.holders.forget(now, limit, (id) => isLive(tables, id)),
-    tables.flow.forgetIdle(now, limit),
-  )
+  const forgotten = Math.max(forgetKeys(tables, now, limit), tables.flow.forgetIdle(now, limit))
   const next = soonest(tables)
   return {
     promoted,

@@ -1,5 +1,5 @@
 import type { HeldJob, TakeOver } from '../../core/flow/admit.js'
-import { type KeyHolder, lookEvery, newestWins } from '../../core/flow/dedupe.js'
+import { type Dedupe, type KeyHolder, lookEvery, newestWins } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql } from './sql.generated.js'
@@ -22,6 +22,7 @@ interface KeyedJob {
   readonly id: string
   readonly kind: number
   readonly dedupe: string | null
+  readonly created_at: number
 }
 
 export function makeHolders(tables: Tables): Holders {
@@ -31,6 +32,11 @@ export function makeHolders(tables: Tables): Holders {
   const letGo = db.prepare(sql.letGo)
   const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
   const nameOf = ({ kind }: KeyedJob) => tables.kind(kind).name
+  /** Never since before it came, which is how its own job is known. */
+  const holdOwn = (job: KeyedJob, now: number) => {
+    const since = Math.max(now, job.created_at)
+    hold.run(nameOf(job), job.dedupe, job.id, since, since + lookEvery)
+  }
 
   return {
     find: (name, key) => holder.get(name, key),
@@ -41,21 +47,20 @@ export function makeHolders(tables: Tables): Holders {
     keepsKey(job, now) {
       if (job.dedupe === null) return true
       const found = holder.get(nameOf(job), job.dedupe)
-      if (found === undefined) hold.run(nameOf(job), job.dedupe, job.id, now, now + lookEvery)
+      if (found === undefined) holdOwn(job, now)
       return found === undefined || found.id === job.id
     },
     holdAgain(job, now) {
       if (job.dedupe === null) return
       const found = holder.get(nameOf(job), job.dedupe)
       const state = found === undefined ? undefined : stateOf.get(found.id)
-      if (state === undefined || isFinal(stateName(state)))
-        hold.run(nameOf(job), job.dedupe, job.id, now, now + lookEvery)
+      if (state === undefined || isFinal(stateName(state))) holdOwn(job, now)
     },
   }
 }
 
 /** The column of a job that says which key it must not come back to once a newer one has it. */
-export function dedupeColumn({ dedupe }: NewJob): string | null {
+export function dedupeColumn(dedupe: Dedupe | undefined): string | null {
   return dedupe !== undefined && newestWins(dedupe.mode) ? dedupe.key : null
 }
 
@@ -114,7 +119,7 @@ export function makeTakeOver(
       job.flow?.group ?? null,
       job.flow?.key ?? null,
       job.flow?.gated ? 1 : null,
-      dedupeColumn(job),
+      dedupeColumn(job.dedupe),
       to === 'scheduled' ? due : null,
       stays ? readyAt : now,
       seq,
@@ -124,7 +129,7 @@ export function makeTakeOver(
   }
 }
 
-/** Lets go of keys whose job has ended; a sweep's share of the work. */
+/** Lets go of keys of jobs that have ended, unless an older one runs that may not come back. */
 export interface Forgetting {
   isDue(now: number): boolean
   /** Returns how many it looked at. */
@@ -142,14 +147,17 @@ export function makeForgetting({ db }: Tables): Forgetting {
   const expired = db.prepare<[number, number], ExpiredRow>(sql.expired)
   const renew = db.prepare(sql.renew)
   const remove = db.prepare(sql.forget)
+  const runningKeys = db.prepare<[], { name: string; key: string }>(sql.runningKeys)
+  const keysOfRunning = () => new Set(runningKeys.all().map(({ name, key }) => `${name}\n${key}`))
 
   return {
     isDue: (now) => expired.get(now, 1) !== undefined,
     forget(now, limit) {
       const rows = expired.all(now, limit)
+      const running = rows.length === 0 ? undefined : keysOfRunning()
       for (const { name, key, state } of rows) {
         const isLive = state !== null && !isFinal(stateName(state))
-        if (isLive) renew.run(now + lookEvery, name, key)
+        if (isLive || running?.has(`${name}\n${key}`)) renew.run(now + lookEvery, name, key)
         else remove.run(name, key)
       }
       return rows.length

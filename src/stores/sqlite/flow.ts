@@ -1,7 +1,7 @@
 import { MillraceError } from '../../core/errors.js'
 import { FlowControl } from '../../core/flow/control.js'
 import type { Gate } from '../../core/flow/gate.js'
-import type { FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
+import type { DuePlace, FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
 import type { GateRef } from '../../core/flow/settings.js'
 import type { JobRowHead } from './claim.js'
 import { GateTable, type StoredGate } from './gates.js'
@@ -42,7 +42,6 @@ interface SubjectRow {
   readonly key: string | null
   readonly gated: number | null
   readonly turn: number | null
-  readonly readyAt: number | null
 }
 
 type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: number | null, rank: number]
@@ -139,7 +138,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return this.gates.due(now, limit)
   }
 
-  dueLater(after: number, limit: number): StoredGate[] {
+  dueLater(after: DuePlace, limit: number): StoredGate[] {
     this.refresh()
     return this.gates.dueLater(after, limit)
   }

@@ -1,5 +1,6 @@
 import { closedBreaker } from '../../core/flow/breaker.js'
 import { Gate, type LineShare } from '../../core/flow/gate.js'
+import type { DuePlace } from '../../core/flow/places.js'
 import { noQuarantine } from '../../core/flow/quarantine.js'
 import { noStarts } from '../../core/flow/rate.js'
 import { noSpan } from '../../core/flow/set-back.js'
@@ -10,7 +11,6 @@ import { flow as sql } from './sql.generated.js'
 
 /** A gate with its number, once it is stored. Parked jobs stand under the negative of it. */
 export class StoredGate extends Gate {
-  num: number | undefined = undefined
   isChanged = false
   /** What is stored of that which seldom changes. */
   stored: Seldom | undefined = undefined
@@ -83,7 +83,7 @@ export class GateTable {
     this.#updateSeldom = db.prepare(sql.keepSeldom)
     this.#remove = db.prepare(sql.forgetGate)
     this.#due = db.prepare<[number, number], Named>(sql.due)
-    this.#dueLater = db.prepare<[number, number], Named>(sql.dueLater)
+    this.#dueLater = db.prepare<[number, number, number], Named>(sql.dueLater)
     this.#idle = db.prepare<[number, number], Named>(sql.idle)
     this.#nextDue = db.prepare<[number], Named & { dueAt: number }>(sql.nextDue)
     this.#lookAgain = db.prepare(sql.lookAgain)
@@ -137,8 +137,8 @@ export class GateTable {
   }
 
   /** As stored. */
-  dueLater(after: number, limit: number): StoredGate[] {
-    return this.#dueLater.all(after, limit).flatMap((named) => this.find(refOf(named)) ?? [])
+  dueLater({ dueAt, num }: DuePlace, limit: number): StoredGate[] {
+    return this.#dueLater.all(dueAt, num, limit).flatMap((named) => this.find(refOf(named)) ?? [])
   }
 
   /** Those that only time has kept until now, as stored. */

@@ -135,7 +135,7 @@ export function makeInsert(
       own?.group ?? null,
       own?.key ?? null,
       own?.gated ? 1 : null,
-      dedupeColumn(job),
+      dedupeColumn(dedupe),
       turn,
     )
   }

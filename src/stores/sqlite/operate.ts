@@ -1,7 +1,8 @@
+import type { Dedupe } from '../../core/flow/dedupe.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
-import { makeHolders } from './dedupe.js'
+import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import type { JobRow, Read } from './read.js'
@@ -29,6 +30,7 @@ export function makeOperate(
   const ask = db.prepare(sql.ask)
   const retryOne = db.prepare(sql.retry)
   const setFlow = db.prepare(sql.setFlow)
+  const setDedupe = db.prepare(sql.setDedupe)
   const promoteOne = db.prepare(sweepSql.promote)
   const forgetDeath = makeForgetDeath(tables)
   const holders = makeHolders(tables)
@@ -106,7 +108,8 @@ export function makeOperate(
     const to = delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
     const dueAt = delay > 0 ? now + delay : null
-    holders.holdAgain(row, now)
+    if (change.dedupe === undefined) holders.holdAgain(row, now)
+    else holdOther(row, change.dedupe, now)
     retryOne.run(
       stateNumber[to],
       kind.id,
@@ -124,6 +127,14 @@ export function makeOperate(
     if (to === 'pending') pending.enter(kind, row.seq, false)
     else signals.due(delay)
     return 'affected'
+  }
+
+  /** Another input may have another key. */
+  function holdOther(row: JobRow, rule: Dedupe | null, now: number): void {
+    holders.letGo(row)
+    const dedupe = dedupeColumn(rule ?? undefined)
+    setDedupe.run(dedupe, row.seq)
+    holders.holdAgain({ ...row, dedupe }, now)
   }
 
   function promote(row: JobRow, state: JobState) {

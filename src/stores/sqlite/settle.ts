@@ -41,7 +41,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
-  const asked = db.prepare<[number], { reason: string | null; dedupe: string | null }>(sql.asked)
+  const asked = db.prepare<[number], Asked>(sql.asked)
   const holders = makeHolders(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
@@ -118,7 +118,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = heeded(settlement, lease)
+      const outcome = heeded(settlement, lease, now)
       results[index] = settleResult(settlement.outcome, outcome)
       const { name, queue } = tables.kind(lease.kind)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
@@ -165,12 +165,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 
   /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
-  function heeded({ id, outcome }: Settlement, { seq, kind }: Lease): Outcome {
+  function heeded({ id, outcome }: Settlement, { seq, kind }: Lease, now: number): Outcome {
     if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
-    const { reason, dedupe } = asked.get(seq) ?? { reason: null, dedupe: null }
-    const job = { id, kind, dedupe }
+    const { reason, dedupe, created_at } = asked.get(seq) ?? nobody
+    const job = { id, kind, dedupe, created_at }
     const comesBack = outcome.to !== 'cancelled' && reason === null
-    const givesWay = comesBack && !holders.keepsKey(job, clock.now())
+    const givesWay = comesBack && !holders.keepsKey(job, now)
     const after = heedCancel(outcome, reason ?? (givesWay ? superseded : undefined))
     if (after.to === 'cancelled') holders.letGo(job)
     return after
@@ -201,6 +201,14 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     for (const total of totalsOf(outcome)) tally.total(kind, total, 1)
   }
 }
+
+interface Asked {
+  readonly reason: string | null
+  readonly dedupe: string | null
+  readonly created_at: number
+}
+
+const nobody: Asked = { reason: null, dedupe: null, created_at: 0 }
 
 /** Removes jobs with all that was kept beside them. */
 export type Remove = (positions: Positions) => void

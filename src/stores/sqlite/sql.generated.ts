@@ -78,6 +78,10 @@ UPDATE millrace_holder SET expires_at = ? WHERE name = ? AND key = ?
   forget: `
 DELETE FROM millrace_holder WHERE name = ? AND key = ?
 `,
+  runningKeys: `
+SELECT DISTINCT k.name, j.dedupe AS key FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
+JOIN millrace_kind k ON k.id = j.kind WHERE j.dedupe IS NOT NULL
+`,
 } as const
 
 export const extend = {
@@ -120,7 +124,7 @@ DELETE FROM millrace_gate WHERE num = ?
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 `,
   dueLater: `
-SELECT scope, owner, name FROM millrace_gate WHERE due_at > ? ORDER BY due_at LIMIT ?
+SELECT scope, owner, name FROM millrace_gate WHERE (due_at, num) > (?, ?) ORDER BY due_at, num LIMIT ?
 `,
   idle: `
 SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
@@ -165,7 +169,7 @@ DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
 SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
 `,
   subject: `
-SELECT seq, kind, grp, key, gated, turn, ready_at AS readyAt FROM millrace_job WHERE seq = ?
+SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
 `,
   concernQueue: `
 UPDATE millrace_queue SET flow = 1 WHERE name = ?
@@ -236,6 +240,9 @@ WHERE seq = ?
 `,
   setFlow: `
 UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
+`,
+  setDedupe: `
+UPDATE millrace_job SET dedupe = ? WHERE seq = ?
 `,
 } as const
 
@@ -344,7 +351,7 @@ WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
   asked: `
-SELECT cancel_reason AS reason, dedupe FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe, created_at FROM millrace_job WHERE seq = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)

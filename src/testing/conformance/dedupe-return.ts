@@ -102,7 +102,46 @@ export function dedupeReturnTests(test: Test): void {
       assert.equal(await settle(store, await claimOne(store), retryIn(10)), 'cancelled')
       assert.equal(await stateOf(store, newer), 'completed')
     })
+
+    test(`${mode}: nor when the newer one ended long ago`, async ({ store, advance }) => {
+      await insertOne(store, rule(mode))
+      await sweep(store)
+      const old = await claimOne(store, 'slow')
+      await insertOne(store, rule(mode))
+      await sweep(store)
+      await settle(store, await claimOne(store), complete(undefined, { completed: 0, dead: 0 }))
+      for (let minutes = 0; minutes < 60; minutes += 5) {
+        await store.extend({ worker: 'slow', lease: 600_000, held: [] })
+        await advance(300_000)
+        await sweep(store)
+      }
+      assert.equal(await settle(store, old, retryIn(10), { worker: 'slow' }), 'cancelled')
+    })
+
+    test(`${mode}: one that is replayed with another input has another key`, async ({ store }) => {
+      const old = await insertOne(store, rule(mode))
+      await sweep(store)
+      await settle(store, await claimOne(store), die())
+      const change = { input: '"other"', dedupe: { key: 'other', mode, window: 0, most: 0 } }
+      await store.operate({ ids: [old] }, { do: 'retry', delay: 60_000, spacing: 0, change })
+      const [same] = await store.insert([newJob(rule(mode))])
+      assert.equal(same?.status, 'inserted')
+      const [other] = await store.insert([newJob(rule(mode, 'other'))])
+      assert.deepEqual([other?.status, other?.id], ['replaced', old])
+    })
   }
+
+  test('debounce: a replay counts as new', async ({ store, advance }) => {
+    const dedupe = { key: 'k', mode: 'debounce', window: 100, most: 300 } as const
+    const old = await insertOne(store, { dedupe })
+    await advance(100)
+    await sweep(store)
+    await settle(store, await claimOne(store), die())
+    await advance(10_000)
+    await store.operate({ ids: [old] }, { do: 'retry', delay: 500, spacing: 0, change: {} })
+    const [result] = await store.insert([newJob({ dedupe })])
+    assert.deepEqual([result?.status, result?.state, result?.id], ['replaced', 'scheduled', old])
+  })
 
   test('a job that took the place of another goes by its own rule', async ({ store }) => {
     const first = await insertOne(store, { ...rule('until-done'), input: '1' })

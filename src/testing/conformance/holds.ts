@@ -67,6 +67,13 @@ export function holdTests(test: Test): void {
     })
   }
 
+  test('the end of a hold that nobody told changes nothing', async ({ store }) => {
+    await insertMany(store, 5, { flow: withKey('k') })
+    await store.configure({ gate: jobGate(), release: true })
+    await choose(store, jobGate(), { each: { concurrency: 1 } })
+    assert.equal((await claim(store, 9)).length, 1)
+  })
+
   test('a hold of a job without a key counts nobody twice', async ({ store, advance }) => {
     await insertMany(store, 9)
     const [first, second, third] = await claim(store, 3)

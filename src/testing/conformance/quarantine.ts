@@ -53,6 +53,25 @@ export function quarantineTests(test: Test): void {
     assert.equal(await isSuspect(store), false)
   })
 
+  test('a clock that is set back hides no crashes', async (harness) => {
+    const { store, jump } = harness
+    if (jump === undefined) return
+    await prepare(store)
+    await crash(harness, 1)
+    jump(-1_800_000)
+    await crash(harness, crashLimit - 1)
+    assert.equal(await isSuspect(store), true)
+  })
+
+  test('the end of a hold that nobody told forgets no crashes', async (harness) => {
+    const { store } = harness
+    await prepare(store)
+    await crash(harness, crashLimit - 1)
+    await store.configure({ gate: jobGate(), release: true })
+    await crash(harness, 1)
+    assert.equal(await isSuspect(store), true)
+  })
+
   test('crashes of long ago are forgotten', async (harness) => {
     const { store, advance } = harness
     await prepare(store)

@@ -1,9 +1,33 @@
 /** A clock that is set back neither opens what is closed nor keeps it closed for longer than it was meant to be. */
 import assert from 'node:assert/strict'
+import type { ClaimedJob } from '../../core/job.js'
 import { limited } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
-import { allLimited, ask, choose, gated, jobGate, limiterGate, rate, setLimit } from './flow-helpers.js'
-import { claim, claimOne, complete, die, insertMany, insertOne, settle, sweep, type Test } from './helpers.js'
+import {
+  allLimited,
+  ask,
+  choose,
+  gated,
+  inGroup,
+  jobGate,
+  limiterGate,
+  queueGate,
+  rate,
+  setLimit,
+} from './flow-helpers.js'
+import {
+  claim,
+  claimOne,
+  complete,
+  die,
+  insertMany,
+  insertOne,
+  newJob,
+  newJobs,
+  settle,
+  sweep,
+  type Test,
+} from './helpers.js'
 
 const hour = 3_600_000
 
@@ -80,6 +104,71 @@ export function setBackTests(test: Test): void {
     await sweep(store)
     await settle(store, probe, complete())
     assert.equal((await claim(store, 9)).length, 7, 'a good probe closes it')
+  })
+
+  for (const step of [500, hour]) {
+    test(`probes of a breaker that start after a step of ${step} ms`, async ({ store, advance, jump }) => {
+      if (jump === undefined) return
+      const policy = { failureRate: 0.5, minimum: 1, window: 1_000, cooldown: 200, probes: 2 }
+      await choose(store, jobGate(), { breaker: policy })
+      await insertMany(store, 20, { flow: gated })
+      await settle(store, await claimOne(store), die())
+      await advance(200)
+      const [first, second] = await claim(store, 9)
+      await settle(store, first as ClaimedJob, complete())
+      jump(-step)
+      const third = await claimOne(store)
+      await sweep(store)
+      for (const job of [second, third]) await settle(store, job as ClaimedJob, complete())
+      // What was not counted as a probe keeps nobody waiting.
+      let started = 0
+      for (let i = 0; i < 9; i++) {
+        started += await start(store)
+        await advance(200)
+      }
+      assert.equal(started, 16)
+    })
+  }
+
+  test('the window of a throttle', async ({ store, advance, jump }) => {
+    if (jump === undefined) return
+    const add = async () => {
+      const dedupe = { key: 'k', mode: 'throttle', window: 1_000, most: 0 } as const
+      return (await store.insert([newJob({ dedupe })]))[0]?.status
+    }
+    assert.equal(await add(), 'inserted')
+    jump(-hour)
+    assert.equal(await add(), 'inserted')
+    await advance(999)
+    assert.equal(await add(), 'duplicate')
+  })
+
+  test('the key of a job that is replayed', async ({ store, jump }) => {
+    if (jump === undefined) return
+    const dedupe = { key: 'k', mode: 'replace', window: 0, most: 0 } as const
+    const id = await insertOne(store, { dedupe })
+    await settle(store, await claimOne(store), die())
+    jump(-hour)
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    const [result] = await store.insert([newJob({ dedupe })])
+    assert.deepEqual([result?.status, result?.id], ['replaced', id])
+  })
+
+  test('hundreds of groups that would open at the same time', async ({ store, advance, jump }) => {
+    if (jump === undefined) return
+    const groups = 250
+    await choose(store, queueGate(), { each: { rate: rate(1, 100) } })
+    const jobs = Array.from({ length: groups }, (_, i) => newJobs(2, { flow: inGroup(`g${i}`) }))
+    await store.insert(jobs.flat())
+    assert.equal((await claim(store, 1_000)).length, groups)
+    assert.deepEqual(await claim(store, 1_000), [])
+    jump(-hour)
+    // A sweep looks at a bounded number of them.
+    for (let i = 0; i < 4; i++) await sweep(store)
+    await advance(100)
+    let started = 0
+    for (let i = 0; i < 4; i++) started += (await claim(store, 1_000)).length
+    assert.equal(started, groups)
   })
 
   test('a moment is left alone: other processes may have looked at the clock a little sooner', async ({

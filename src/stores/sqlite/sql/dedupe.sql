@@ -32,3 +32,7 @@ UPDATE millrace_holder SET expires_at = ? WHERE name = ? AND key = ?
 
 -- :forget
 DELETE FROM millrace_holder WHERE name = ? AND key = ?
+
+-- :runningKeys
+SELECT DISTINCT k.name, j.dedupe AS key FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
+JOIN millrace_kind k ON k.id = j.kind WHERE j.dedupe IS NOT NULL

@@ -18,7 +18,7 @@ DELETE FROM millrace_gate WHERE num = ?
 SELECT scope, owner, name FROM millrace_gate WHERE due_at <= ? ORDER BY due_at, num LIMIT ?
 
 -- :dueLater
-SELECT scope, owner, name FROM millrace_gate WHERE due_at > ? ORDER BY due_at LIMIT ?
+SELECT scope, owner, name FROM millrace_gate WHERE (due_at, num) > (?, ?) ORDER BY due_at, num LIMIT ?
 
 -- :idle
 SELECT scope, owner, name FROM millrace_gate WHERE idle_at <= ? ORDER BY idle_at LIMIT ?
@@ -63,7 +63,7 @@ DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
 SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
 
 -- :subject
-SELECT seq, kind, grp, key, gated, turn, ready_at AS readyAt FROM millrace_job WHERE seq = ?
+SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
 
 -- :concernQueue
 UPDATE millrace_queue SET flow = 1 WHERE name = ?

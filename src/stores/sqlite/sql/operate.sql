@@ -16,3 +16,6 @@ WHERE seq = ?
 
 -- :setFlow
 UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
+
+-- :setDedupe
+UPDATE millrace_job SET dedupe = ? WHERE seq = ?

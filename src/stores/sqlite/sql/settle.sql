@@ -40,7 +40,7 @@ WHERE seq = ?
 RETURNING id, attempt, crashes
 
 -- :asked  why the running job was asked to stop, and its key where a newer job may have it
-SELECT cancel_reason AS reason, dedupe FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe, created_at FROM millrace_job WHERE seq = ?
 
 -- :ready
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
