@@ -293,9 +293,10 @@ function makeEngine(connection: Connection, clock: Clock) {
   }
 
   function exchange({ worker, settlements, claim: wanted, rescue }: ExchangeRequest): ExchangeResult {
+    // One look at the clock: what starts here does so when what made room for it has ended, and no sooner.
     const now = clock.now()
     const refused = rescue === true && tables.workerIsAlive(worker, now)
-    const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements)
+    const settled = refused ? settlements.map(() => 'lost' as const) : settle(worker, settlements, now)
     if (settlements.length > 0) signals.settled(settlements)
     if (wanted === undefined) return { settled, claimed: [], opens: undefined }
     const { jobs, more } = claim.take(worker, wanted, now)

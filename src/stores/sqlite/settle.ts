@@ -17,7 +17,7 @@ import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
 
-export type Settle = (worker: string, settlements: readonly Settlement[]) => SettleResult[]
+export type Settle = (worker: string, settlements: readonly Settlement[], now: number) => SettleResult[]
 
 interface SettleParts {
   readonly insert: Insert
@@ -35,7 +35,7 @@ interface SettleParts {
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const { insert, pending, flow, places, remove, writeReport, signals } = parts
-  const { db, tally, clock } = tables
+  const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
@@ -47,8 +47,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
 
-  return (worker, settlements) => {
-    const now = clock.now()
+  return (worker, settlements, now) => {
     const results = new Array<SettleResult>(settlements.length).fill('lost')
     const num = tables.workerNumber(worker)
     if (num === undefined) return results
