@@ -29,9 +29,6 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
-/** Gates that many jobs share. */
-const scopesOfAll = ['queue', 'job', 'limiter'] as const
-
 export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   readonly #places: FlowPlaces<J, L, G>
   /** Gates that jobs of a queue and a definition share. */
@@ -146,8 +143,11 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Gates of queues and definitions that count other jobs as running than there are; none, if all goes well. */
   miscounted(): G[] {
-    const counting = [...this.#places.activeGates('queue'), ...this.#places.activeGates('job')]
-    return counting.filter((gate) => gate.running !== this.#places.running(gate.ref))
+    return this.#sharedByAll().filter((gate) => gate.running !== this.#places.running(gate.ref))
+  }
+
+  #sharedByAll(): G[] {
+    return [...this.#places.activeGates('queue'), ...this.#places.activeGates('job')]
   }
 
   /** Puts right what a process of an older version, which knows no gates, has left behind. */
@@ -160,8 +160,12 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Gates that hold up jobs by times ahead of a clock that was set back; none, if all goes well. */
   aheadOfClock(now: number): GateRef[] {
-    const gates = [...scopesOfAll.flatMap((of) => this.#places.activeGates(of)), ...this.#dueLater(now)]
-    return gates.filter((gate) => gate.isAhead(now)).map(({ ref }) => ref)
+    const shared = this.#sharedByAll()
+    const limiters = shared.flatMap(({ settings: { limiter } }) =>
+      limiter === undefined ? [] : (this.#places.findGate({ of: 'limiter', name: limiter }) ?? []),
+    )
+    const gates = new Set([...shared, ...limiters, ...this.#dueLater(now)])
+    return [...gates].filter((gate) => gate.isAhead(now)).map(({ ref }) => ref)
   }
 
   setBack(refs: readonly GateRef[], now: number): void {

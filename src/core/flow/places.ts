@@ -67,7 +67,7 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   /** Groups of a queue, or keys of a definition, that have parked jobs: they are due now, however many. */
   lookAgainUnder(ref: GateRef, now: number): void
   /** Those that have settings, or were closed from outside. */
-  activeGates(of: 'queue' | 'job' | 'limiter'): G[]
+  activeGates(of: 'queue' | 'job'): G[]
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
   /** From now on the queues that have such jobs know that flow control concerns them. */

@@ -222,7 +222,7 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
       : { line: entry.rank, behind: place }
   }
 
-  activeGates(of: 'queue' | 'job' | 'limiter'): ParkingGate[] {
+  activeGates(of: 'queue' | 'job'): ParkingGate[] {
     return this.gates(of, undefined).filter(({ active }) => active)
   }
 

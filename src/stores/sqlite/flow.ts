@@ -295,7 +295,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return subject
   }
 
-  activeGates(of: 'queue' | 'job' | 'limiter'): StoredGate[] {
+  activeGates(of: 'queue' | 'job'): StoredGate[] {
     this.refresh()
     return this.#activeNames.all(of).map((name) => this.gates.of({ of, name }))
   }

@@ -69,6 +69,18 @@ export function setBackTests(test: Test): void {
     assert.equal((await acquire()).granted, true)
   })
 
+  test('a limiter that a definition names', async ({ store, advance, jump }) => {
+    if (jump === undefined) return
+    await choose(store, limiterGate(), { limit: { rate: rate(2, 100) } })
+    await choose(store, jobGate(), { limiter: 'api' })
+    await insertMany(store, 9, { flow: gated })
+    assert.equal(await start(store), 2)
+    jump(-hour)
+    assert.equal(await start(store), 0)
+    await advance(100)
+    assert.equal(await start(store), 2)
+  })
+
   for (const [whose, flow] of [
     ['a definition', gated],
     ['a key', { ...gated, key: 'k' }],
