@@ -1,6 +1,5 @@
 /** A clock that is set back neither opens what is closed nor keeps it closed for longer than it was meant to be. */
 import assert from 'node:assert/strict'
-import type { ClaimedJob } from '../../core/job.js'
 import { limited } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
 import {
@@ -126,12 +125,12 @@ export function setBackTests(test: Test): void {
       await insertMany(store, 20, { flow: gated })
       await settle(store, await claimOne(store), die())
       await advance(200)
-      const [first, second] = await claim(store, 9)
-      await settle(store, first as ClaimedJob, complete())
+      await settle(store, await claimOne(store), complete())
       jump(-step)
-      const third = await claimOne(store)
+      const probes = await claim(store, 9)
+      assert.equal(probes.length, 2)
       await sweep(store)
-      for (const job of [second, third]) await settle(store, job as ClaimedJob, complete())
+      for (const job of probes) await settle(store, job, complete())
       // What was not counted as a probe keeps nobody waiting.
       let started = 0
       for (let i = 0; i < 9; i++) {
