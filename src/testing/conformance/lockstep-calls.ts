@@ -58,8 +58,12 @@ export class LockstepCalls {
       }
       case 'breaker':
         return same(stores.map((store) => store.configure({ job: verb.job, breaker: verb.to })))
-      case 'acquire':
-        return same(stores.map((store) => store.acquire({ limiter, permits: verb.permits })))
+      case 'release':
+        return same(stores.map((store) => store.configure({ gate: verb.gate, release: true })))
+      case 'acquire': {
+        const { permits, waiter } = verb
+        return same(stores.map((store) => store.acquire({ limiter, permits, waiter })))
+      }
     }
   }
 

@@ -14,6 +14,8 @@ export class LockstepRun {
   readonly #requests: LockstepRequests
   readonly #calls: LockstepCalls
   readonly #first: Process
+  /** How far clocks were set back: leases last that much longer. */
+  #behind = 0
   /** Opened when first needed. */
   #second: Process | undefined
 
@@ -34,6 +36,9 @@ export class LockstepRun {
       case 'advance':
         await this.#advance(step.ms)
         break
+      case 'set back':
+        this.#setBack(step.ms)
+        break
       case 'crash':
         await this.#crash(step.vanish)
         break
@@ -51,8 +56,15 @@ export class LockstepRun {
     for (const harness of this.#harnesses) await harness.advance(ms)
   }
 
+  /** All clocks or none. */
+  #setBack(ms: number): void {
+    if (this.#harnesses.some(({ jump }) => jump === undefined)) return
+    for (const { jump } of this.#harnesses) jump?.(-ms)
+    this.#behind += ms
+  }
+
   async #crash(vanish: boolean): Promise<void> {
-    await this.#advance(lease)
+    await this.#advance(lease + this.#behind)
     await this.#do({ verb: 'sweep' })
     await this.#do({ verb: 'rescue', vanish })
   }

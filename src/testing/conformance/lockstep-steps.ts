@@ -3,9 +3,9 @@
  * queues that refuse them, shed them or put them off. Numbers that stand for jobs count back from the newest.
  */
 import type { Arbitrary } from 'fast-check'
-import { type DedupeMode, dedupeModes } from '../../core/flow/dedupe.js'
+import { type Dedupe, dedupeModes } from '../../core/flow/dedupe.js'
 import type { DepthPolicy } from '../../core/flow/depth.js'
-import type { JobFlow } from '../../core/flow/settings.js'
+import type { GateRef, JobFlow } from '../../core/flow/settings.js'
 import { type JobState, jobStates } from '../../core/job.js'
 import { laneCount } from '../../core/lanes.js'
 import type { Command } from '../../core/store.js'
@@ -28,9 +28,7 @@ export interface LockstepJob extends JobStep {
   /** Which of the ids ever given it has; undefined for a new one. */
   readonly again: number | undefined
   readonly maxCrashes: number
-  readonly dedupe:
-    | { readonly key: string; readonly mode: DedupeMode; readonly window: number; readonly most: number }
-    | undefined
+  readonly dedupe: Dedupe | undefined
 }
 
 export interface LockstepSettlement {
@@ -65,12 +63,14 @@ export type LockstepVerb =
   | ({ readonly verb: 'configure'; readonly declared: boolean } & SettingStep)
   | { readonly verb: 'pause'; readonly queue: string; readonly paused: boolean }
   | { readonly verb: 'breaker'; readonly job: string; readonly to: 'open' | 'closed' }
-  | { readonly verb: 'acquire'; readonly permits: number }
+  | { readonly verb: 'release'; readonly gate: GateRef }
+  | { readonly verb: 'acquire'; readonly permits: number; readonly waiter: string | undefined }
 
 export type LockstepStep =
   /** Called one after the other by one process, none waiting for the answer to the one before. */
   | { readonly step: 'turn'; readonly handle: 0 | 1; readonly verbs: readonly LockstepVerb[] }
   | { readonly step: 'advance'; readonly ms: number }
+  | { readonly step: 'set back'; readonly ms: number }
   /** All workers fall silent for a lease, and what they held is rescued. */
   | { readonly step: 'crash'; readonly vanish: boolean }
 
@@ -99,6 +99,10 @@ export function lockstepStepsOf(fc: FastCheck): Arbitrary<LockstepStep[]> {
       }),
     },
     { weight: 1, arbitrary: fc.record({ step: fc.constant('crash' as const), vanish: fc.boolean() }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ step: fc.constant('set back' as const), ms: fc.constantFrom(3, 1_500) }),
+    },
   )
   return fc.array(step, { minLength: 1, maxLength: mostSteps, size: 'max' })
 }
@@ -112,19 +116,17 @@ function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitra
   const retain = fc.constantFrom(1_000_000, 0, 30)
   const vanish = fc.constantFrom(false, false, true)
 
+  const dedupe: Arbitrary<Dedupe> = fc.record({
+    key: fc.constantFrom(...keys),
+    mode: fc.constantFrom(...dedupeModes),
+    window: fc.constantFrom(5, 20),
+    most: fc.constantFrom(20, 50),
+  })
   const job: Arbitrary<LockstepJob> = fc
     .record({
       again: seldom(fc.nat(8)),
       maxCrashes: fc.constantFrom(100, 1, 2),
-      dedupe: fc.option(
-        fc.record({
-          key: fc.constantFrom(...keys),
-          mode: fc.constantFrom(...dedupeModes),
-          window: fc.constantFrom(5, 20),
-          most: fc.constantFrom(20, 50),
-        }),
-        { nil: undefined, freq: 3 },
-      ),
+      dedupe: fc.option(dedupe, { nil: undefined, freq: 3 }),
       fields: parts.job,
     })
     .map(({ fields, ...rest }) => ({ ...fields, ...rest }))
@@ -147,6 +149,7 @@ function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitra
     fc.record({ queue }),
     fc.record({ lane: fc.nat(laneCount - 1) }),
     fc.record({ input: fc.constant('"again"'), flow }),
+    fc.record({ input: fc.constant('"again"'), flow, dedupe: fc.option(dedupe) }),
   )
   const command: Arbitrary<Command> = fc.oneof(
     fc.record({ do: fc.constant('cancel' as const), reason: fc.constant('not wanted'), retain }),
@@ -243,6 +246,17 @@ function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitra
         arbitrary: fc.record({
           verb: fc.constant('acquire' as const),
           permits: fc.integer({ min: 1, max: 3 }),
+          waiter: fc.constantFrom(undefined, 'a', 'b'),
+        }),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          verb: fc.constant('release' as const),
+          gate: fc.oneof(
+            name.map((of) => ({ of: 'job' as const, name: of })),
+            fc.record({ of: fc.constant('key' as const), job: name, name: fc.constantFrom(...keys) }),
+          ),
         }),
       },
     ]
