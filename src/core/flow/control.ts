@@ -15,7 +15,7 @@ import type { Gate } from './gate.js'
 import type { DuePlace, FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
 import { afterRefusal } from './reserve.js'
-import { looks, noSpan, type Span } from './set-back.js'
+import { clockSlack, noSpan, type Span } from './set-back.js'
 import type { FlowChange, GateRef } from './settings.js'
 import { nextTag } from './turns.js'
 
@@ -179,7 +179,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Some of those whose parked jobs wait for a time, others with each call. */
   #dueLater(now: number): G[] {
-    const from = this.#lookedUpTo ?? { dueAt: now + looks, num: 0 }
+    const from = this.#lookedUpTo ?? { dueAt: now + clockSlack, num: 0 }
     const gates = this.#places.dueLater(from, mostDue)
     this.#lookedUpTo = gates.length < mostDue ? undefined : placeOf(gates.at(-1) as G)
     return gates

@@ -3,7 +3,7 @@
  * job is inserted, by what became of the one that has the key.
  */
 import { isFinal, type JobState } from '../job.js'
-import { looks } from './set-back.js'
+import { clockSlack } from './set-back.js'
 
 export const dedupeModes = ['until-done', 'throttle', 'debounce', 'replace', 'keep-last'] as const
 
@@ -52,7 +52,7 @@ export function judgeDuplicate(
     case 'until-done':
       return state === undefined || isFinal(state) ? insert : { do: 'keep' }
     case 'throttle':
-      return now < holder.since + dedupe.window && holder.since <= now + looks ? { do: 'keep' } : insert
+      return now < holder.since + dedupe.window && holder.since <= now + clockSlack ? { do: 'keep' } : insert
     case 'debounce':
       if (!isWaiting(state)) return insert
       return { do: 'replace', dueAt: Math.min(now + dedupe.window, holder.since + dedupe.most) }
@@ -75,6 +75,22 @@ export const superseded = 'a newer job with the same dedupe key stands'
 
 function isWaiting(state: JobState | undefined): boolean {
   return state === 'pending' || state === 'scheduled' || state === 'retrying' || state === 'blocked'
+}
+
+/** Of a job that would come back: it has its key still, or the key is free, or a newer one has it. */
+export function onReturn(holder: KeyHolder | undefined, id: string): 'keep' | 'take' | 'give way' {
+  if (holder === undefined) return 'take'
+  return holder.id === id ? 'keep' : 'give way'
+}
+
+/** Whether a job that lives again gets its key: unless another has it that waits or runs. */
+export function takesKeyAgain(holder: KeyHolder | undefined, state: JobState | undefined): boolean {
+  return holder === undefined || state === undefined || isFinal(state)
+}
+
+/** Never since before it came, which is how the job of a holder is known. */
+export function heldSince(createdAt: number, now: number): number {
+  return Math.max(createdAt, now)
 }
 
 /** When it is worth a look whether anybody still needs to know who has the key. */

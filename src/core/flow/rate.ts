@@ -5,7 +5,7 @@
  * of nothing for windows up to 100 ms. `burst` bounds what may start at once; the rest follows evenly.
  */
 
-import { looks } from './set-back.js'
+import { clockSlack } from './set-back.js'
 
 export interface Rate {
   readonly max: number
@@ -58,7 +58,7 @@ export function afterStarts(starts: Starts, rate: Rate, now: number, count: numb
 /** Whether it knows of starts that cannot have been yet: the clock was set back. */
 export function rateIsAhead({ slots, wholeAt }: Starts, rate: Rate, now: number): boolean {
   const last = slots.at(-1)?.[0] ?? 0
-  return last > slotEnd(rate, now) + looks || wholeAt > latestWhole(rate, now) + looks
+  return last > slotEnd(rate, now) + clockSlack || wholeAt > latestWhole(rate, now) + clockSlack
 }
 
 /** Starts ahead of the clock count as if they had happened now. */

@@ -4,7 +4,7 @@
  */
 
 /** Times ahead of the clock by no more than this are left alone: two processes, two looks at it. */
-export const looks = 1_000
+export const clockSlack = 1_000
 
 /** From when until when something is closed. */
 export interface Span {
@@ -15,7 +15,7 @@ export interface Span {
 export const noSpan: Span = { from: 0, until: 0 }
 
 export function spanIsAhead({ from }: Span, now: number): boolean {
-  return from > now + looks
+  return from > now + clockSlack
 }
 
 /** As long as it was meant to be. */

@@ -1,5 +1,13 @@
 import type { TakeOver } from '../../core/flow/admit.js'
-import { type Dedupe, holderExpiresAt, lookEvery, newestWins } from '../../core/flow/dedupe.js'
+import {
+  type Dedupe,
+  heldSince,
+  holderExpiresAt,
+  lookEvery,
+  newestWins,
+  onReturn,
+  takesKeyAgain,
+} from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import { type Entry, storyOf } from './entry.js'
 import { Sorted } from './sorted.js'
@@ -56,9 +64,8 @@ export function holdKey({ holders }: Tables, { name, id }: NewJob, rule: Dedupe,
   holders.set(name, rule.key, id, now, holderExpiresAt(rule, now))
 }
 
-/** Never since before it came, which is how its own job is known. */
 function holdOwn(tables: Tables, { job, createdAt }: Entry, rule: Dedupe, now: number): void {
-  holdKey(tables, job, rule, Math.max(now, createdAt))
+  holdKey(tables, job, rule, heldSince(createdAt, now))
 }
 
 /** Of jobs that have ended, unless an older one runs that may not come back. */
@@ -113,9 +120,9 @@ export function keepsKey(tables: Tables, entry: Entry, now: number): boolean {
   const { job } = entry
   const rule = ruleOfNewest(job)
   if (rule === undefined) return true
-  const holder = tables.holders.get(job.name, rule.key)
-  if (holder === undefined) holdOwn(tables, entry, rule, now)
-  return holder === undefined || holder.id === job.id
+  const verdict = onReturn(tables.holders.get(job.name, rule.key), job.id)
+  if (verdict === 'take') holdOwn(tables, entry, rule, now)
+  return verdict !== 'give way'
 }
 
 /** It is cancelled or removed: nobody gives way to it. */
@@ -130,7 +137,8 @@ export function holdAgain(tables: Tables, entry: Entry, now: number): void {
   const rule = ruleOfNewest(job)
   if (rule === undefined) return
   const holder = tables.holders.get(job.name, rule.key)
-  if (holder === undefined || !isLive(tables, holder.id)) holdOwn(tables, entry, rule, now)
+  const state = holder === undefined ? undefined : tables.jobs.get(holder.id)?.state
+  if (takesKeyAgain(holder, state)) holdOwn(tables, entry, rule, now)
 }
 
 function ruleOfNewest({ dedupe }: NewJob): Dedupe | undefined {

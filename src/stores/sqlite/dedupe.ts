@@ -1,5 +1,13 @@
 import type { HeldJob, TakeOver } from '../../core/flow/admit.js'
-import { type Dedupe, type KeyHolder, lookEvery, newestWins } from '../../core/flow/dedupe.js'
+import {
+  type Dedupe,
+  heldSince,
+  type KeyHolder,
+  lookEvery,
+  newestWins,
+  onReturn,
+  takesKeyAgain,
+} from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql } from './sql.generated.js'
@@ -32,9 +40,8 @@ export function makeHolders(tables: Tables): Holders {
   const letGo = db.prepare(sql.letGo)
   const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
   const nameOf = ({ kind }: KeyedJob) => tables.kind(kind).name
-  /** Never since before it came, which is how its own job is known. */
   const holdOwn = (job: KeyedJob, now: number) => {
-    const since = Math.max(now, job.created_at)
+    const since = heldSince(job.created_at, now)
     hold.run(nameOf(job), job.dedupe, job.id, since, since + lookEvery)
   }
 
@@ -46,15 +53,15 @@ export function makeHolders(tables: Tables): Holders {
     },
     keepsKey(job, now) {
       if (job.dedupe === null) return true
-      const found = holder.get(nameOf(job), job.dedupe)
-      if (found === undefined) holdOwn(job, now)
-      return found === undefined || found.id === job.id
+      const verdict = onReturn(holder.get(nameOf(job), job.dedupe), job.id)
+      if (verdict === 'take') holdOwn(job, now)
+      return verdict !== 'give way'
     },
     holdAgain(job, now) {
       if (job.dedupe === null) return
       const found = holder.get(nameOf(job), job.dedupe)
       const state = found === undefined ? undefined : stateOf.get(found.id)
-      if (state === undefined || isFinal(stateName(state))) holdOwn(job, now)
+      if (takesKeyAgain(found, state === undefined ? undefined : stateName(state))) holdOwn(job, now)
     },
   }
 }
