@@ -12,6 +12,7 @@ export function outcomeOf(fields: Partial<Outcome> & Pick<Outcome, 'to'>): Outco
     reason: undefined,
     excused: false,
     hold: 0,
+    wait: undefined,
     ...fields,
   }
 }

@@ -50,6 +50,8 @@ export function newJob(
       metadata: undefined,
       flow: place?.flow,
       dedupe: place?.dedupe,
+      family: undefined,
+      guard: undefined,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -74,6 +76,8 @@ export function newJob(
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
     flow: place?.flow,
     dedupe: place?.dedupe,
+    family: undefined,
+    guard: undefined,
   }
 }
 

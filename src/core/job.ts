@@ -3,8 +3,11 @@
  * from it, `JobRecord` what a reader sees. Input, result and progress stay encoded text in all three:
  * only the client and the worker know the codec.
  */
+import type { Family, NewFamily } from './family.js'
 import type { Dedupe } from './flow/dedupe.js'
 import type { JobFlow } from './flow/settings.js'
+import type { ClaimedGuard, NewGuard } from './guard.js'
+import type { StepRecord } from './step.js'
 
 export const jobStates = [
   'scheduled',
@@ -47,6 +50,8 @@ export interface NewJob {
   readonly metadata: string | undefined
   readonly flow: JobFlow | undefined
   readonly dedupe: Dedupe | undefined
+  readonly family: NewFamily | undefined
+  readonly guard: NewGuard | undefined
 }
 
 /** A job under a lease. Every write about it must present `token`. */
@@ -76,6 +81,10 @@ export interface ClaimedJob {
   readonly key: string | undefined
   /** Its definition is in quarantine: it must not run beside others. */
   readonly suspect: boolean
+  readonly family: Family | undefined
+  readonly guard: ClaimedGuard | undefined
+  /** It has steps of earlier runs; `trail` tells them. */
+  readonly stepped: boolean
 }
 
 /** A failure as it is stored: clean text, bounded, never an Error object. */
@@ -119,7 +128,7 @@ export interface JobRecord {
   readonly maxAttempts: number
   readonly maxCrashes: number
   readonly createdAt: number
-  /** When a scheduled or retrying job becomes ready. */
+  /** When a scheduled or retrying job becomes ready, and when a blocked one does at the latest. */
   readonly dueAt: number | undefined
   readonly startedAt: number | undefined
   readonly finishedAt: number | undefined
@@ -137,10 +146,13 @@ export interface JobRecord {
   readonly metadata: string | undefined
   readonly group: string | undefined
   readonly key: string | undefined
+  readonly family: Family | undefined
 }
 
 /** What is kept beside a record and read only when asked for. */
 export interface JobTrail {
   readonly attempts: readonly AttemptRecord[]
   readonly logs: readonly LogLine[]
+  /** In the order in which they were written. */
+  readonly steps: readonly StepRecord[]
 }

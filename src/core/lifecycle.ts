@@ -5,6 +5,7 @@
  */
 import { type BackoffState, backoffDelay, type CompiledBackoff } from './backoff.js'
 import { type Failure, isFinal, type JobState } from './job.js'
+import type { Wait } from './step.js'
 
 export interface Transition {
   readonly from: JobState | 'new'
@@ -54,6 +55,7 @@ export const transitions: readonly Transition[] = [
   { from: 'pending', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
   { from: 'retrying', on: 'cancel', to: 'cancelled', when: 'cancelled between attempts' },
   { from: 'blocked', on: 'cancel', to: 'cancelled', when: 'cancelled while it waited' },
+  { from: 'dead', on: 'revive', to: 'blocked', when: 'it died of a child that is replayed now' },
   { from: 'scheduled', on: 'promote', to: 'pending', when: 'an operator wants it now' },
   { from: 'retrying', on: 'promote', to: 'pending', when: 'an operator wants it now' },
   { from: 'dead', on: 'retry', to: 'pending', when: 'an operator replays it; attempts start again' },
@@ -87,6 +89,8 @@ export interface Outcome {
   readonly excused: boolean
   /** Milliseconds that all jobs of its key, or of its definition when it has none, must wait. */
   readonly hold: number
+  /** What a blocked job waits for. */
+  readonly wait: Wait | undefined
 }
 
 /** What a decision needs to know of the attempt. */
@@ -118,6 +122,11 @@ export function limited(hold: number): Outcome {
 
 export function snoozed(delay: number): Outcome {
   return outcome('scheduled', { delay })
+}
+
+/** It goes on when something of what it waits for has come; no attempt is spent. */
+export function waiting(wait: Wait): Outcome {
+  return outcome('blocked', { wait })
 }
 
 export function cancelled(reason: string, retention: Retention): Outcome {
@@ -239,5 +248,6 @@ function outcome(
     reason: fields.reason,
     excused: fields.excused ?? false,
     hold: fields.hold ?? 0,
+    wait: fields.wait,
   }
 }

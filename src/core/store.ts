@@ -10,13 +10,17 @@
  * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
+import type { LinkRecord } from './family.js'
 import type { BreakerPhase } from './flow/breaker.js'
 import type { Dedupe } from './flow/dedupe.js'
 import type { Overflow } from './flow/depth.js'
 import type { FlowChange, FlowSettings, GateRef, JobFlow } from './flow/settings.js'
+import type { GuardRequest, GuardResult } from './guard.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
+import type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './schedule.js'
+import type { NewSignal, StepRecord } from './step.js'
 
 export interface Store {
   readonly capabilities: Capabilities
@@ -34,7 +38,7 @@ export interface Store {
    * one becomes pending by `sweep` or `promote`.
    */
   exchange(request: ExchangeRequest): Promise<ExchangeResult>
-  /** Renews the worker's lease and writes what its running jobs reported. */
+  /** Renews the worker's lease and writes what these of its running jobs reported. */
   extend(request: ExtendRequest): Promise<ExtendResult>
   /** Due jobs become ready, finished ones expire, orphans of dead workers are named. Bounded per call. */
   sweep(request: SweepRequest): Promise<SweepReport>
@@ -47,6 +51,14 @@ export interface Store {
   configure(setting: Setting): Promise<void>
   /** Takes permits of a limiter, all or none. */
   acquire(request: AcquireRequest): Promise<AcquireResult>
+  /** Adds, changes and removes schedules, and fires them: a slot's jobs come with the change that goes past it. */
+  schedule(changes: readonly ScheduleChange[]): Promise<ScheduleResult[]>
+  /** Wakes the jobs that wait for these keys, and keeps the signals for those that will. */
+  signal(signals: readonly NewSignal[]): Promise<SignalResult[]>
+  /** Takes, ends and gives back the right to work under a key. */
+  guard(request: GuardRequest): Promise<GuardResult>
+  /** A transaction of the engine's own for a handler's writes; refused where `capabilities.transactions` is false. */
+  begin(): Promise<StoreTransaction>
 
   get(ids: readonly string[]): Promise<(JobRecord | undefined)[]>
   trail(id: string): Promise<JobTrail | undefined>
@@ -56,6 +68,10 @@ export interface Store {
   causes(): Promise<Cause[]>
   /** What holds jobs up: limits, groups, breakers, with their settings and live values. */
   gates(query: GateQuery): Promise<GatePage>
+  /** Children of these parents, in the order of their ids. */
+  links(query: LinkQuery): Promise<LinkPage>
+  /** By name. */
+  schedules(query: ScheduleQuery): Promise<SchedulePage>
 
   subscribe(listener: (signal: Signal) => void): () => void
 }
@@ -73,9 +89,10 @@ export interface Capabilities {
 /**
  * `duplicate`: another job, or this one, stands already. `replaced`: the one that stands has taken over what this
  * one brought. `deferred`: inserted, but put off because its queue is full. `shed` and `full`: not inserted.
+ * `orphaned`: not inserted, because a parent does not exist or waits no more.
  */
 export interface InsertResult {
-  readonly status: 'inserted' | 'duplicate' | 'replaced' | 'deferred' | 'shed' | 'full'
+  readonly status: 'inserted' | 'duplicate' | 'replaced' | 'deferred' | 'shed' | 'full' | 'orphaned'
   /** The state of the job that stands; undefined when there is none any more. */
   readonly state: JobState | undefined
   /** The job that stands, when it is not the one that was given. */
@@ -105,6 +122,8 @@ export interface Settlement {
 export interface Report {
   readonly progress: string | undefined
   readonly logs: readonly LogLine[] | undefined
+  /** A step that is there already is written anew. */
+  readonly steps?: readonly StepRecord[] | undefined
 }
 
 export interface ClaimRequest {
@@ -140,6 +159,8 @@ export interface ExtendRequest {
 export interface Held extends Report {
   readonly id: string
   readonly token: string
+  /** Jobs that its handler added already; they exist if and only if the lease stands. */
+  readonly inserts?: readonly NewJob[] | undefined
 }
 
 export interface ExtendResult {
@@ -158,7 +179,9 @@ export interface SweepReport {
   readonly promoted: number
   readonly pruned: number
   readonly orphans: readonly OrphanedJob[]
-  /** Milliseconds until the next job is due, by the store's clock. */
+  /** Schedules whose slot has come; the worker decides what they fire. */
+  readonly schedules: readonly DueSchedule[]
+  /** Milliseconds until the next job or schedule is due, by the store's clock. */
   readonly nextDue: number | undefined
   /** The limit was reached; there is more to do. */
   readonly more: boolean
@@ -198,6 +221,8 @@ export type Command =
   | { readonly do: 'retry'; readonly delay: number; readonly spacing: number; readonly change: RetryChange }
   | { readonly do: 'promote' }
   | { readonly do: 'remove' }
+  /** All children of these jobs are there; what is already sealed is refused. */
+  | { readonly do: 'seal' }
 
 /** What a replayed job gets instead of what it had. */
 export interface RetryChange {
@@ -210,6 +235,8 @@ export interface RetryChange {
   readonly queue?: string
   readonly maxAttempts?: number
   readonly overrides?: string
+  /** Forgets the steps of earlier runs, as a job that had completed does in any case. */
+  readonly fresh?: boolean
 }
 
 export interface OperateReport {
@@ -288,6 +315,50 @@ export interface GateRecord {
   readonly breaker: BreakerPhase
   /** Its jobs are suspected to kill workers, since this time. */
   readonly quarantinedAt: number | undefined
+}
+
+export interface SignalResult {
+  readonly status: 'sent' | 'duplicate'
+  /** Jobs that it woke so far. */
+  readonly woken: number
+}
+
+export interface StoreTransaction {
+  /** What the caller writes with: for SQLite a better-sqlite3 database. */
+  readonly tx: unknown
+  /** Commits what was written with it, together with an outcome. `lost`: rolled back, because the lease is gone. */
+  settle(worker: string, settlement: Settlement): Promise<SettleResult>
+  /** The same with steps or progress of a job that goes on. */
+  report(worker: string, held: Held): Promise<'applied' | 'lost'>
+  rollback(): Promise<void>
+}
+
+export interface LinkQuery {
+  readonly parents: readonly string[]
+  /** Only children of this definition. */
+  readonly name?: string | undefined
+  /** Only children that died or were cancelled. */
+  readonly failed?: boolean | undefined
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+export interface LinkPage {
+  readonly links: readonly LinkRecord[]
+  readonly cursor: string | undefined
+}
+
+export interface ScheduleQuery {
+  readonly names?: readonly string[] | undefined
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+export interface SchedulePage {
+  readonly schedules: readonly ScheduleRecord[]
+  readonly cursor: string | undefined
+  /** The store's clock. */
+  readonly now: number
 }
 
 export interface Counts {

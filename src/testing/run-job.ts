@@ -149,5 +149,8 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
     group: undefined,
     key: undefined,
     suspect: false,
+    family: undefined,
+    guard: undefined,
+    stepped: false,
   }
 }

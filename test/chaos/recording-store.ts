@@ -149,6 +149,30 @@ export class RecordingStore implements Store {
     return this.#inner.gates(query)
   }
 
+  schedule(changes: Parameters<Store['schedule']>[0]) {
+    return this.#inner.schedule(changes)
+  }
+
+  schedules(query: Parameters<Store['schedules']>[0]) {
+    return this.#inner.schedules(query)
+  }
+
+  signal(signals: Parameters<Store['signal']>[0]) {
+    return this.#inner.signal(signals)
+  }
+
+  guard(request: Parameters<Store['guard']>[0]) {
+    return this.#inner.guard(request)
+  }
+
+  begin() {
+    return this.#inner.begin()
+  }
+
+  links(query: Parameters<Store['links']>[0]) {
+    return this.#inner.links(query)
+  }
+
   get(ids: readonly string[]) {
     return this.#inner.get(ids)
   }

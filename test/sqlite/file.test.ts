@@ -164,6 +164,8 @@ describe('SQLite', () => {
       metadata: undefined,
       flow: undefined,
       dedupe: undefined,
+      family: undefined,
+      guard: undefined,
     })
     const results = await Promise.allSettled([
       store.insert([job('a', 'n')]),

@@ -94,6 +94,8 @@ function job(random: Random, id: string, ids: string[]): NewJob {
     tags: undefined,
     metadata: undefined,
     dedupe: undefined,
+    family: undefined,
+    guard: undefined,
     flow: {
       gated: true,
       group: random.chance(0.7) ? `group-${random.integer(1, 8)}` : undefined,

@@ -140,6 +140,8 @@ function job(id: string): NewJob {
     tags: undefined,
     metadata: undefined,
     dedupe: undefined,
+    family: undefined,
+    guard: undefined,
     flow: { gated: true, group: undefined, key: 'k' },
   }
 }

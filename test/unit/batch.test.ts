@@ -32,6 +32,9 @@ function claimed(input: string | number, fields: Partial<ClaimedJob> = {}): Clai
     group: undefined,
     key: undefined,
     suspect: false,
+    family: undefined,
+    guard: undefined,
+    stepped: false,
     ...fields,
   }
 }

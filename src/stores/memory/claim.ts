@@ -128,5 +128,8 @@ function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
     group: job.flow?.group,
     key: job.flow?.key,
     suspect,
+    family: undefined,
+    guard: undefined,
+    stepped: false,
   }
 }

@@ -1,7 +1,10 @@
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
+import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { noUnknown } from '../../core/options.js'
+import type { ScheduleChange, ScheduleResult } from '../../core/schedule.js'
+import type { NewSignal } from '../../core/step.js'
 import type {
   AcquireRequest,
   AcquireResult,
@@ -18,11 +21,17 @@ import type {
   InsertResult,
   JobPage,
   JobQuery,
+  LinkPage,
+  LinkQuery,
   OperateReport,
+  SchedulePage,
+  ScheduleQuery,
   Selector,
   Setting,
   Signal,
+  SignalResult,
   Store,
+  StoreTransaction,
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
@@ -152,6 +161,30 @@ export class MemoryStore implements Store {
 
   async gates(query: GateQuery): Promise<GatePage> {
     return gates(this.#open(), query)
+  }
+
+  schedule(_changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
+    return Promise.reject(new Error('schedule'))
+  }
+
+  schedules(_query: ScheduleQuery): Promise<SchedulePage> {
+    return Promise.reject(new Error('schedules'))
+  }
+
+  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    return Promise.reject(new Error('signal'))
+  }
+
+  guard(_request: GuardRequest): Promise<GuardResult> {
+    return Promise.reject(new Error('guard'))
+  }
+
+  begin(): Promise<StoreTransaction> {
+    return Promise.reject(new Error('begin'))
+  }
+
+  links(_query: LinkQuery): Promise<LinkPage> {
+    return Promise.reject(new Error('links'))
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

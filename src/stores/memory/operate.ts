@@ -45,6 +45,8 @@ function apply(tables: Tables, entry: Entry, command: Command, index: number, no
       return promote(tables, entry, now)
     case 'remove':
       return remove(tables, entry)
+    case 'seal':
+      return 'refused'
   }
 }
 

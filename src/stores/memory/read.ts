@@ -16,7 +16,7 @@ export function trail({ jobs }: Tables, id: string): JobTrail | undefined {
   const entry = jobs.get(id)
   return entry === undefined
     ? undefined
-    : { attempts: entry.story?.attempts ?? [], logs: entry.story?.logs ?? [] }
+    : { attempts: entry.story?.attempts ?? [], logs: entry.story?.logs ?? [], steps: [] }
 }
 
 export function list(tables: Tables, query: JobQuery): JobPage {
@@ -81,5 +81,6 @@ function toRecord(entry: Entry): JobRecord {
     metadata: job.metadata,
     group: job.flow?.group,
     key: job.flow?.key,
+    family: undefined,
   }
 }

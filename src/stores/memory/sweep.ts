@@ -19,6 +19,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
     promoted,
     pruned,
     orphans,
+    schedules: [],
     nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
     more: Math.max(promoted, pruned, orphans.length, forgotten) >= limit,
   }

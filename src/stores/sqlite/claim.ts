@@ -218,6 +218,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       group: own.group,
       key: own.key,
       suspect: own.suspect,
+      family: undefined,
+      guard: undefined,
+      stepped: false,
     }
   }
 }

@@ -2,8 +2,11 @@ import { resolve } from 'node:path'
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
 import { MillraceError, queueFull } from '../../core/errors.js'
+import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { invalid, noUnknown } from '../../core/options.js'
+import type { ScheduleChange, ScheduleResult } from '../../core/schedule.js'
+import type { NewSignal } from '../../core/step.js'
 import type {
   AcquireRequest,
   AcquireResult,
@@ -21,11 +24,17 @@ import type {
   InsertResult,
   JobPage,
   JobQuery,
+  LinkPage,
+  LinkQuery,
   OperateReport,
+  SchedulePage,
+  ScheduleQuery,
   Selector,
   Setting,
   Signal,
+  SignalResult,
   Store,
+  StoreTransaction,
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
@@ -171,6 +180,30 @@ export class SqliteStore implements Store {
 
   async gates(query: GateQuery): Promise<GatePage> {
     return this.#read((engine) => engine.gates(query))
+  }
+
+  schedule(_changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
+    return Promise.reject(new Error('schedule'))
+  }
+
+  schedules(_query: ScheduleQuery): Promise<SchedulePage> {
+    return Promise.reject(new Error('schedules'))
+  }
+
+  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    return Promise.reject(new Error('signal'))
+  }
+
+  guard(_request: GuardRequest): Promise<GuardResult> {
+    return Promise.reject(new Error('guard'))
+  }
+
+  begin(): Promise<StoreTransaction> {
+    return Promise.reject(new Error('begin'))
+  }
+
+  links(_query: LinkQuery): Promise<LinkPage> {
+    return Promise.reject(new Error('links'))
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

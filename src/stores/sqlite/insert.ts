@@ -113,14 +113,16 @@ export function makeInsert(
   }
 
   function insertRow(job: NewJob, kind: Kind, dueAt: number, now: number, turn: number | null) {
-    const { overrides, tags, metadata, flow: own, dedupe } = job
+    const { overrides, tags, metadata, flow: own, dedupe, family, guard } = job
     const later = dueAt > now
     const isPlain =
       overrides === undefined &&
       tags === undefined &&
       metadata === undefined &&
       own === undefined &&
-      dedupe === undefined
+      dedupe === undefined &&
+      family === undefined &&
+      guard === undefined
     if (isPlain && !later && turn === null) return plain.run(job.id, kind.id, now, job.input)
     return full.run(
       job.id,
@@ -137,6 +139,8 @@ export function makeInsert(
       own?.gated ? 1 : null,
       dedupeColumn(dedupe),
       turn,
+      family === undefined ? null : JSON.stringify(family),
+      guard === undefined ? null : JSON.stringify(guard),
     )
   }
 

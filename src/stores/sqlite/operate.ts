@@ -75,6 +75,8 @@ export function makeOperate(
         return promote(row, state)
       case 'remove':
         return removeJob(row, state)
+      case 'seal':
+        return 'refused'
     }
   }
 

@@ -105,6 +105,7 @@ export function makeRead(tables: Tables) {
     if (seq === undefined) return undefined
     return {
       logs: logs.all(seq),
+      steps: [],
       attempts: attempts.all(seq).map((row) => ({
         attempt: row.n,
         startedAt: row.started_at,
@@ -238,6 +239,7 @@ export function makeRead(tables: Tables) {
       metadata: row.metadata ?? undefined,
       group: row.grp ?? undefined,
       key: row.key ?? undefined,
+      family: undefined,
     }
   }
 }

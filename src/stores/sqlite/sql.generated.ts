@@ -205,8 +205,8 @@ INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?
 ON CONFLICT (id) DO NOTHING
 `,
   full: `
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, guard)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
   ready: `
@@ -419,12 +419,12 @@ INSERT INTO millrace_queue (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET na
 UPDATE millrace_queue SET paused = ? WHERE name = ?
 `,
   kind: `
-SELECT k.id, k.queue AS queueId, q.name AS queue, k.lane, k.name, k.max_attempts AS maxAttempts, k.max_crashes AS maxCrashes
+SELECT k.id, k.queue AS queueId, q.name AS queue, k.lane, k.name, k.max_attempts AS maxAttempts, k.max_crashes AS maxCrashes, k.traits
 FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.id = ?
 `,
   addKind: `
-INSERT INTO millrace_kind (queue, lane, name, max_attempts, max_crashes) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name, queue, lane, max_attempts, max_crashes) DO UPDATE SET name = name RETURNING id
+INSERT INTO millrace_kind (queue, lane, name, max_attempts, max_crashes, traits) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (name, queue, lane, max_attempts, max_crashes, traits) DO UPDATE SET name = name RETURNING id
 `,
   worker: `
 SELECT num, expires_at FROM millrace_worker WHERE id = ?
@@ -622,5 +622,116 @@ CREATE TABLE millrace_holder (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
+` },
+  { version: 3, name: 'composition', sql: `
+-- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
+
+-- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard.
+CREATE TABLE millrace_kind_with_traits (
+  id           INTEGER PRIMARY KEY,
+  queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
+  lane         INTEGER NOT NULL,
+  name         TEXT NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  max_crashes  INTEGER NOT NULL,
+  traits       INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (name, queue, lane, max_attempts, max_crashes, traits)
+) STRICT;
+INSERT INTO millrace_kind_with_traits (id, queue, lane, name, max_attempts, max_crashes)
+SELECT id, queue, lane, name, max_attempts, max_crashes FROM millrace_kind;
+DROP TABLE millrace_kind;
+ALTER TABLE millrace_kind_with_traits RENAME TO millrace_kind;
+
+ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and parents, as JSON
+ALTER TABLE millrace_job ADD COLUMN guard TEXT;      -- key and retention, as JSON
+ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in millrace_step
+
+CREATE TABLE millrace_schedule (
+  name       TEXT PRIMARY KEY,
+  spec       TEXT NOT NULL,
+  paused     INTEGER NOT NULL DEFAULT 0,
+  fresh      INTEGER NOT NULL DEFAULT 1,
+  slot       INTEGER,
+  due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh, never while paused
+  fired      INTEGER NOT NULL DEFAULT 0,
+  last_slot  INTEGER,
+  last_job   TEXT,
+  created_at INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_schedule_due ON millrace_schedule (due_at) WHERE due_at IS NOT NULL;
+
+-- A job that waits, or has waited, for children.
+CREATE TABLE millrace_parent (
+  seq      INTEGER PRIMARY KEY,
+  children INTEGER NOT NULL DEFAULT 0,
+  waiting  INTEGER NOT NULL DEFAULT 0,
+  failed   INTEGER NOT NULL DEFAULT 0,
+  open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
+  doomed   INTEGER NOT NULL DEFAULT 0  -- 1: cancelled, and so are its children, a bounded number at a time
+) STRICT;
+
+CREATE INDEX millrace_parent_doomed ON millrace_parent (seq) WHERE doomed = 1;
+
+CREATE TABLE millrace_link (
+  parent     INTEGER NOT NULL,
+  child      TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  node       TEXT,
+  on_failure TEXT NOT NULL,
+  wakes      INTEGER NOT NULL,
+  undo       TEXT,
+  state      INTEGER,                  -- how the child ended
+  ended_at   INTEGER,
+  result     TEXT,
+  failure    TEXT,
+  PRIMARY KEY (parent, child)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_step (
+  seq    INTEGER NOT NULL,
+  name   TEXT NOT NULL,
+  n      INTEGER NOT NULL,
+  value  TEXT,
+  until  INTEGER,
+  signal INTEGER,
+  at     INTEGER NOT NULL,
+  PRIMARY KEY (seq, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE millrace_wait (
+  seq   INTEGER NOT NULL,
+  step  TEXT NOT NULL,
+  key   TEXT NOT NULL,
+  after INTEGER NOT NULL,
+  PRIMARY KEY (seq, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_wait_key ON millrace_wait (key);
+
+CREATE TABLE millrace_signal (
+  n          INTEGER PRIMARY KEY AUTOINCREMENT,
+  key        TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  payload    TEXT,
+  at         INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  spreading  INTEGER NOT NULL DEFAULT 0, -- 1: more jobs waited for it than one call wakes
+  UNIQUE (key, id)
+) STRICT;
+
+CREATE INDEX millrace_signal_expires ON millrace_signal (expires_at);
+CREATE INDEX millrace_signal_spreading ON millrace_signal (n) WHERE spreading = 1;
+
+CREATE TABLE millrace_guard (
+  key        TEXT PRIMARY KEY,
+  holder     TEXT,                     -- NULL once it is done
+  by_job     INTEGER NOT NULL,         -- 1: the holder is a job, and holds it until it ends
+  result     TEXT,
+  expires_at INTEGER                   -- end of the holder's lease, or of the record's life
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;
 ` },
 ]

@@ -88,6 +88,7 @@ export function makeSweep(
       promoted,
       pruned,
       orphans: found.jobs,
+      schedules: [],
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
       more: Math.max(promoted, pruned, forgotten) >= request.limit || found.more,
     }

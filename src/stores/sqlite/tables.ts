@@ -13,6 +13,8 @@ export interface Kind {
   readonly name: string
   readonly maxAttempts: number
   readonly maxCrashes: number
+  /** What its jobs may have; see `traits`. */
+  readonly traits: number
 }
 
 export interface QueueRow {
@@ -23,9 +25,26 @@ export interface QueueRow {
 }
 
 /** Stands in for a kind that a damaged file has lost, so that one row does not stop the others. */
-const damaged = { queueId: 0, queue: 'damaged', lane: 0, name: 'damaged', maxAttempts: 1, maxCrashes: 1 }
+const damaged = {
+  queueId: 0,
+  queue: 'damaged',
+  lane: 0,
+  name: 'damaged',
+  maxAttempts: 1,
+  maxCrashes: 1,
+  traits: 0,
+}
 
-type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'>
+type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'> &
+  Partial<Pick<NewJob, 'family' | 'guard'>> & { readonly traits?: number }
+
+/** What a kind's jobs may have. */
+export const traits = { family: 1, guard: 2 } as const
+
+function traitsOf(job: KindFields): number {
+  if (job.traits !== undefined) return job.traits
+  return (job.family === undefined ? 0 : traits.family) | (job.guard === undefined ? 0 : traits.guard)
+}
 
 export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<
   JobState,
@@ -70,7 +89,7 @@ export class Tables {
     this.#addQueue = db.prepare<[string], number>(sql.addQueue).pluck()
     this.#pause = db.prepare(sql.pause)
     this.#kind = db.prepare<[number], Kind>(sql.kind)
-    this.#addKind = db.prepare<[number, number, string, number, number], number>(sql.addKind).pluck()
+    this.#addKind = db.prepare<[number, number, string, number, number, number], number>(sql.addKind).pluck()
     this.#worker = db.prepare<[string], { num: number; expires_at: number }>(sql.worker)
     this.#concern = db.prepare(sql.concern)
   }
@@ -99,7 +118,8 @@ export class Tables {
     let kind = this.#known(job)
     if (kind === undefined) {
       const queueId = this.#addQueue.get(job.queue) as number
-      const id = this.#addKind.get(queueId, job.lane, job.name, job.maxAttempts, job.maxCrashes) as number
+      const { lane, name, maxAttempts, maxCrashes } = job
+      const id = this.#addKind.get(queueId, lane, name, maxAttempts, maxCrashes, traitsOf(job)) as number
       this.#concern.run(id, job.name)
       this.kindsAdded++
       this.#queues.clear()
@@ -118,7 +138,8 @@ export class Tables {
       last.queue === job.queue &&
       last.lane === job.lane &&
       last.maxAttempts === job.maxAttempts &&
-      last.maxCrashes === job.maxCrashes
+      last.maxCrashes === job.maxCrashes &&
+      last.traits === traitsOf(job)
     return isLast ? last : this.#kindsByKey.get(keyOf(job))
   }
 
@@ -234,6 +255,7 @@ class Tally {
   }
 }
 
-function keyOf({ name, queue, lane, maxAttempts, maxCrashes }: KindFields): string {
-  return `${name}:${queue}:${lane}:${maxAttempts}:${maxCrashes}`
+function keyOf(job: KindFields): string {
+  const { name, queue, lane, maxAttempts, maxCrashes } = job
+  return `${name}:${queue}:${lane}:${maxAttempts}:${maxCrashes}:${traitsOf(job)}`
 }

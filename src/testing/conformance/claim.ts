@@ -47,6 +47,9 @@ export function claimTests(test: Test): void {
       group: undefined,
       key: undefined,
       suspect: false,
+      family: undefined,
+      guard: undefined,
+      stepped: false,
     })
   })
 

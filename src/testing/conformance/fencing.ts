@@ -276,7 +276,7 @@ export function fencing(test: Test): void {
     for (const [, outcome] of outcomes) await settle(store, { ...job, token: 'stale' }, outcome)
     assert.deepEqual(await store.counts(), before)
     assert.deepEqual(await store.causes(), [])
-    assert.deepEqual(await store.trail(job.id), { attempts: [], logs: [] })
+    assert.deepEqual(await store.trail(job.id), { attempts: [], logs: [], steps: [] })
   })
 }
 

@@ -57,6 +57,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     metadata: undefined,
     flow: undefined,
     dedupe: undefined,
+    family: undefined,
+    guard: undefined,
     ...fields,
   }
 }

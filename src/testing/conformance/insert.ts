@@ -50,8 +50,9 @@ export function insert(test: Test): void {
       metadata: undefined,
       group: undefined,
       key: undefined,
+      family: undefined,
     })
-    assert.deepEqual(await store.trail(id), { attempts: [], logs: [] })
+    assert.deepEqual(await store.trail(id), { attempts: [], logs: [], steps: [] })
   })
 
   test('an empty batch is fine', async ({ store }) => {

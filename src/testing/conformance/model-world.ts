@@ -28,6 +28,7 @@ export interface WorldJob {
   readonly metadata: string | undefined
   readonly group: string | undefined
   readonly key: string | undefined
+  readonly family: undefined
   readonly createdAt: number
   /** Order of insertion. */
   readonly place: number
@@ -82,6 +83,7 @@ export class World {
         ...{ id, name, queue, lane, input, maxAttempts, maxCrashes, overrides, tags, metadata },
         group: job.flow?.group,
         key: job.flow?.key,
+        family: undefined,
         createdAt: this.now,
         place: this.#places++,
         plain: !later,
@@ -174,6 +176,8 @@ export class World {
         return state === 'scheduled' || state === 'retrying' ? 'affected' : 'refused'
       case 'remove':
         return state === 'running' ? 'refused' : 'affected'
+      case 'seal':
+        return 'refused'
     }
   }
 
@@ -193,6 +197,9 @@ export class World {
         return
       case 'remove':
         this.jobs.delete(id)
+        return
+      case 'seal':
+        return
     }
   }
 

@@ -49,12 +49,14 @@ export function operateStates(test: Test): void {
     promote: statesFor('promote'),
     // Nobody may pull a job from under its worker; a cancel asks for it.
     remove: new Set(jobStates.filter((state) => state !== 'running')),
+    seal: new Set(),
   }
   const after: Record<Command['do'], JobState | undefined> = {
     cancel: 'cancelled',
     retry: 'pending',
     promote: 'pending',
     remove: undefined,
+    seal: undefined,
   }
 
   for (const command of [cancel, retry(), promote, remove]) {

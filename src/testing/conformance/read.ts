@@ -57,7 +57,7 @@ export function getTests(test: Test): void {
 export function trailTests(test: Test): void {
   test('a job without history has an empty trail, an unknown one has none', async ({ store }) => {
     const id = await insertOne(store)
-    assert.deepEqual(await store.trail(id), { attempts: [], logs: [] })
+    assert.deepEqual(await store.trail(id), { attempts: [], logs: [], steps: [] })
     assert.equal(await store.trail('nobody'), undefined)
   })
 

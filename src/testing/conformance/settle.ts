@@ -178,7 +178,7 @@ export function settleTests(test: Test): void {
     await store.insert(ids.map((id) => newJob({ id })))
     assert.deepEqual(
       await store.trail(ids[0] as string),
-      { attempts: [], logs: [] },
+      { attempts: [], logs: [], steps: [] },
       'a new job has no old logs',
     )
   })

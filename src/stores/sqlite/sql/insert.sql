@@ -3,8 +3,8 @@ INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?
 ON CONFLICT (id) DO NOTHING
 
 -- :full
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, guard)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
 -- :ready  jobs of one run of positions, all of the same queue and lane

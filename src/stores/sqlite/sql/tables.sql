@@ -11,12 +11,12 @@ INSERT INTO millrace_queue (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET na
 UPDATE millrace_queue SET paused = ? WHERE name = ?
 
 -- :kind
-SELECT k.id, k.queue AS queueId, q.name AS queue, k.lane, k.name, k.max_attempts AS maxAttempts, k.max_crashes AS maxCrashes
+SELECT k.id, k.queue AS queueId, q.name AS queue, k.lane, k.name, k.max_attempts AS maxAttempts, k.max_crashes AS maxCrashes, k.traits
 FROM millrace_kind k JOIN millrace_queue q ON q.id = k.queue WHERE k.id = ?
 
 -- :addKind
-INSERT INTO millrace_kind (queue, lane, name, max_attempts, max_crashes) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name, queue, lane, max_attempts, max_crashes) DO UPDATE SET name = name RETURNING id
+INSERT INTO millrace_kind (queue, lane, name, max_attempts, max_crashes, traits) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (name, queue, lane, max_attempts, max_crashes, traits) DO UPDATE SET name = name RETURNING id
 
 -- :worker
 SELECT num, expires_at FROM millrace_worker WHERE id = ?
