@@ -33,4 +33,6 @@ export const bounds = {
   collected: 10_000,
   batchWait: 3600_000,
   page: 1_000,
+  /** Links that one call looks at. */
+  scan: 5_000,
 } as const

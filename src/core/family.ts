@@ -3,7 +3,8 @@
  * whatever way. A store only counts: what a child that did not complete means for its parent is decided by the
  * worker that gets the parent. A flow is a parent with all that it waits for, by the parent's id.
  */
-import type { Failure, FinalState } from './job.js'
+import { type Failure, type FinalState, isFinal, type JobState } from './job.js'
+import type { Outcome } from './lifecycle.js'
 
 /** What becomes of a parent whose child died or was cancelled. */
 export const failurePolicies = ['fail', 'continue', 'ignore', 'compensate'] as const
@@ -42,7 +43,7 @@ export interface Family {
   /** Children it ever had, and how many of them have not ended. */
   readonly children: number
   readonly waiting: number
-  /** Children that died or were cancelled, and whose policy is not `ignore`. */
+  /** Children that did not complete and stand in its way: it must not run as if nothing had happened. */
   readonly failed: number
   /** Not sealed yet: more children may come. */
   readonly open: boolean
@@ -62,4 +63,52 @@ export interface LinkRecord {
   readonly result: string | undefined
   readonly failure: Failure | undefined
   readonly undo: string | undefined
+}
+
+/** Whether a child that ended so keeps its parent from running. */
+export function standsInTheWay(end: FinalState, policy: FailurePolicy): boolean {
+  return end !== 'completed' && (policy === 'fail' || policy === 'compensate')
+}
+
+/** What a store knows of a parent. */
+export interface Parent {
+  readonly state: JobState
+  readonly waiting: number
+}
+
+/**
+ * Whether a job may have one more child. One that waits for nothing more is about to run and would not notice;
+ * unless it is being built: the child comes in the same call, or from the parent's own run.
+ */
+export function takesChildren(parent: Parent | undefined, isBuilt: boolean): boolean {
+  return parent !== undefined && !isFinal(parent.state) && (isBuilt || parent.waiting > 0)
+}
+
+/** How long a cancelled job is kept: its children are found by it, and are to be cancelled too. */
+export function cancelledFor(retain: number, isWaiting: boolean): number {
+  return isWaiting ? Math.max(retain, 3_600_000) : retain
+}
+
+/** The same of an outcome, for a job that waits for children. */
+export function keptForChildren(outcome: Outcome): Outcome {
+  return outcome.to === 'cancelled' ? { ...outcome, retain: cancelledFor(outcome.retain, true) } : outcome
+}
+
+/** Whether a waiting parent runs now that a child has ended. */
+export function wakesParent(parent: Parent, end: FinalState, link: { readonly wakes: boolean }): boolean {
+  return parent.state === 'blocked' && (parent.waiting === 0 || (link.wakes && end !== 'completed'))
+}
+
+/**
+ * What a child's replay means for its parent. `waits`: it is waited for again. `revives`: the same, and the parent
+ * is dead only because of its children. `nothing`: the parent has gone on without it.
+ */
+export function onReplay(
+  parent: Parent & { readonly failure: Failure | undefined },
+  end: FinalState | undefined,
+): 'waits' | 'revives' | 'nothing' {
+  if (end === undefined) return 'nothing'
+  if (parent.state === 'blocked') return 'waits'
+  const diedOfChild = parent.state === 'dead' && parent.failure?.code === 'CHILD_FAILED'
+  return diedOfChild && end !== 'completed' ? 'revives' : 'nothing'
 }

@@ -230,7 +230,7 @@ export function totalsOf({ to, crashed, failure }: Outcome): readonly TotalName[
 }
 
 /** How long a job that comes back is kept if a cancel meets it there. */
-const cancelledRetain = 7 * 86_400_000
+export const cancelledRetain = 7 * 86_400_000
 
 /** Always the same shape: stores read these fields for every job they settle. */
 function outcome(

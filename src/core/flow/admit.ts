@@ -4,6 +4,7 @@
  * after the other, inside the step that inserts them.
  */
 
+import type { NewFamily } from '../family.js'
 import type { JobState, NewJob } from '../job.js'
 import type { InsertResult } from '../store.js'
 import { type Dedupe, judgeDuplicate, type KeyHolder } from './dedupe.js'
@@ -39,11 +40,16 @@ export interface Entrance<H extends HeldJob> {
   /** Returns `duplicate` for a job that was there already. */
   add(job: NewJob, dueAt: number): InsertResult
   count(job: NewJob, what: 'shed' | 'deferred'): void
+  /** Makes it a child of its parents. `known`: it was one before; `orphaned`: one of them takes no more children. */
+  join(job: NewJob): 'joined' | 'known' | 'orphaned'
+  /** Adds a job that waits for children. */
+  addBlocked(job: NewJob): InsertResult
 }
 
 export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
   const state = entrance.stateOf(job)
   if (state !== undefined) return { status: 'duplicate', state }
+  if (job.family !== undefined) return admitRelative(entrance, job, job.family)
   if (job.dedupe === undefined) return admitNew(entrance, job, 0)
 
   const { now } = entrance
@@ -59,6 +65,27 @@ export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): In
   if (verdict.do === 'keep') return { status: 'duplicate', state: held?.state, id }
   const due = verdict.dueAt ?? job.runAt ?? now + job.delay
   return { status: 'replaced', state: replace(entrance, held as H, job, due), id }
+}
+
+/**
+ * A full queue refuses a flow as a whole, by the job that it leads to; the others are orphans then. It never
+ * drops or puts off parts of one.
+ */
+function admitRelative(entrance: Entrance<HeldJob>, job: NewJob, family: NewFamily): InsertResult {
+  const waits = family.waits !== 'no'
+  const door = entrance.door(job.queue)
+  if (family.parents.length === 0) {
+    const admission = door?.admit(job.lane)
+    if (admission !== undefined && admission.verdict !== 'take') return refusal('full', admission)
+    if (waits) door?.left(job.lane)
+  } else {
+    const joined = entrance.join(job)
+    if (joined !== 'joined')
+      return { status: joined === 'known' ? 'duplicate' : 'orphaned', state: undefined }
+    if (!waits) door?.came(job.lane)
+  }
+  if (waits) return entrance.addBlocked(job)
+  return entrance.add(job, Math.max(entrance.now, job.runAt ?? entrance.now + job.delay))
 }
 
 /** Unless its id was used again, after it was removed, by a job that came later. */

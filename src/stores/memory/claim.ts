@@ -3,6 +3,7 @@ import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import type { Entry } from './entry.js'
+import { familyOf } from './family.js'
 import type { FlowLine } from './flow.js'
 import type { Queue } from './kind.js'
 import type { Sorted } from './sorted.js'
@@ -128,7 +129,7 @@ function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
     group: job.flow?.group,
     key: job.flow?.key,
     suspect,
-    family: undefined,
+    family: job.family === undefined ? undefined : familyOf(entry),
     guard: undefined,
     stepped: false,
   }

@@ -1,4 +1,5 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
+import type { Parenthood } from './family.js'
 import type { ParkingGate, Place } from './flow.js'
 import type { Kind } from './kind.js'
 import type { Lease, Worker } from './worker.js'
@@ -63,6 +64,17 @@ class Story {
   /** Where a pending job with limits or a group waits. */
   place: Place | undefined = undefined
   gates: readonly ParkingGate[] | undefined = undefined
+  /** Of a job that has children. */
+  parenthood: Parenthood | undefined = undefined
+  /** When a blocked job wakes by itself. */
+  wake: Wake | undefined = undefined
+}
+
+/** Orders blocked jobs by when they wake. */
+export interface Wake {
+  readonly rank: number
+  readonly seq: number
+  readonly entry: Entry
 }
 
 export function storyOf(entry: Entry): Story {

@@ -1,11 +1,14 @@
 import { bounds } from '../../core/bounds.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
+import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 
-/** Renews the worker's lease; writes progress and logs of the jobs that it still holds, and only of those. */
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only of those. */
 export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
-  const worker = tables.renew(request.worker, tables.clock.now() + request.lease)
+  const now = tables.clock.now()
+  tables.needRoom(request.held.reduce((sum, { inserts }) => sum + (inserts?.length ?? 0), 0))
+  const worker = tables.renew(request.worker, now + request.lease)
   const lost: string[] = []
   const cancels: { id: string; reason: string }[] = []
   for (const held of request.held) {
@@ -17,6 +20,7 @@ export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
     const reason = entry.story?.cancelReason
     if (reason !== undefined) cancels.push({ id: held.id, reason })
     writeReport(entry, held)
+    if (held.inserts !== undefined) insertFromHandler(tables, held.inserts, held.id, now)
   }
   return { lost, cancels }
 }

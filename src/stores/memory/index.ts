@@ -40,6 +40,7 @@ import { claim, opensAt } from './claim.js'
 import { configure } from './configure.js'
 import { extend } from './extend.js'
 import { insert } from './insert.js'
+import { links } from './links.js'
 import { operate } from './operate.js'
 import { counts, gates, get, list, trail } from './read.js'
 import { settle } from './settle.js'
@@ -183,8 +184,8 @@ export class MemoryStore implements Store {
     return Promise.reject(new Error('begin'))
   }
 
-  links(_query: LinkQuery): Promise<LinkPage> {
-    return Promise.reject(new Error('links'))
+  async links(query: LinkQuery): Promise<LinkPage> {
+    return links(this.#open(), query)
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

@@ -4,24 +4,36 @@ import type { InsertResult } from '../../core/store.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
+import { addBlocked, type Building, join } from './family.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
 export function insert(tables: Tables, jobs: readonly NewJob[], now: number): InsertResult[] {
   const doors = new Doors(tables)
-  const entrance = makeEntrance(tables, doors, now)
+  const entrance = makeEntrance(tables, doors, undefined, now)
   const results = jobs.map((job) => admit(entrance, job))
   doors.close()
   return results
 }
 
-/** Adds what a handler added: its settlement is not to fail because a queue is full. */
-export function insertFromHandler(tables: Tables, jobs: readonly NewJob[], now: number): void {
-  const entrance = makeEntrance(tables, undefined, now)
+/** Adds what a handler added: its settlement is not to fail because a queue is full. `by`: the handler's job. */
+export function insertFromHandler(
+  tables: Tables,
+  jobs: readonly NewJob[],
+  by: string | undefined,
+  now: number,
+): void {
+  const entrance = makeEntrance(tables, undefined, by, now)
   for (const job of jobs) admit(entrance, job)
 }
 
-function makeEntrance(tables: Tables, doors: Doors | undefined, now: number): Entrance<Entry> {
+function makeEntrance(
+  tables: Tables,
+  doors: Doors | undefined,
+  by: string | undefined,
+  now: number,
+): Entrance<Entry> {
+  const building: Building = { parents: new Set(), by }
   return {
     now,
     stateOf: ({ id }) => tables.jobs.get(id)?.state,
@@ -31,6 +43,8 @@ function makeEntrance(tables: Tables, doors: Doors | undefined, now: number): En
     hold: (job, rule) => holdKey(tables, job, rule, now),
     door: (queue) => doors?.of(queue),
     add: (job, dueAt) => add(tables, job, dueAt, now),
+    join: (job) => join(tables, job, building),
+    addBlocked: (job) => addBlocked(tables, job, building, now),
     count: (job, what) => void tables.kinds.of(job).totals[what]++,
   }
 }

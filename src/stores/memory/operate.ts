@@ -1,7 +1,12 @@
+import { bounds } from '../../core/bounds.js'
+import { cancelledFor } from '../../core/family.js'
+import { isFinal } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, RetryChange, Selector } from '../../core/store.js'
 import { holdAgain, letGo } from './dedupe.js'
+import { cancelDoomed, doom } from './doom.js'
 import { type Entry, storyOf } from './entry.js'
+import { childEnded, childReplayed, isWaiting, seal, startOver } from './family.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
 
@@ -20,6 +25,7 @@ export function operate(tables: Tables, selector: Selector, command: Command): O
   for (const entry of entries) {
     report[apply(tables, entry, command, report.affected.length, now)].push(entry.job.id)
   }
+  cancelUnwanted(tables, bounds.batch, now)
   return report
 }
 
@@ -44,9 +50,9 @@ function apply(tables: Tables, entry: Entry, command: Command, index: number, no
     case 'promote':
       return promote(tables, entry, now)
     case 'remove':
-      return remove(tables, entry)
+      return remove(tables, entry, now)
     case 'seal':
-      return 'refused'
+      return seal(tables, entry, now) ? 'affected' : 'refused'
   }
 }
 
@@ -61,12 +67,15 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
   letGo(tables, entry)
   tables.leave(entry)
   entry.kind.totals.cancelled++
-  if (retain === 0) {
+  const kept = cancelledFor(retain, isWaiting(entry))
+  if (kept === 0) {
     tables.jobs.delete(entry.job.id)
   } else {
     story.finishedAt = now
-    tables.enter(entry, 'cancelled', now + retain)
+    tables.enter(entry, 'cancelled', now + kept)
   }
+  childEnded(tables, entry, 'cancelled', nothing, now)
+  doom(tables, entry)
   // Who waits for the job's end has no settlement to hear of.
   tables.signals.changed()
   return 'affected'
@@ -88,8 +97,11 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   story.result = undefined
   story.cancelReason = undefined
   story.progress = undefined
+  childReplayed(tables, entry)
   const delay = Math.round(command.delay + index * command.spacing)
-  if (delay > 0) {
+  if (startOver(tables, entry) === 'waits') {
+    tables.block(entry, undefined)
+  } else if (delay > 0) {
     tables.enter(entry, 'scheduled', now + delay)
     tables.signals.due(delay)
   } else {
@@ -121,10 +133,21 @@ function promote(tables: Tables, entry: Entry, now: number): Verdict {
   return 'affected'
 }
 
-function remove(tables: Tables, entry: Entry): Verdict {
+function remove(tables: Tables, entry: Entry, now: number): Verdict {
   if (entry.state === 'running') return 'refused'
   if (entry.state !== 'completed') letGo(tables, entry)
   tables.leave(entry)
   tables.jobs.delete(entry.job.id)
+  // Whoever waited for it need not wait any longer.
+  if (!isFinal(entry.state)) childEnded(tables, entry, 'cancelled', nothing, now)
   return 'affected'
+}
+
+const nothing = { result: undefined, failure: undefined }
+
+/** Goes on cancelling what only cancelled jobs waited for. */
+export function cancelUnwanted(tables: Tables, limit: number, now: number): number {
+  return cancelDoomed(tables, limit, (entry, reason, retain) => {
+    cancel(tables, entry, { do: 'cancel', reason, retain }, now)
+  })
 }

@@ -2,6 +2,7 @@ import { gateRecord, isListed } from '../../core/flow/gate.js'
 import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
 import type { Entry } from './entry.js'
+import { familyOf } from './family.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
 
@@ -67,7 +68,7 @@ function toRecord(entry: Entry): JobRecord {
     maxAttempts: job.maxAttempts,
     maxCrashes: job.maxCrashes,
     createdAt: entry.createdAt,
-    dueAt: state === 'scheduled' || state === 'retrying' ? rank : undefined,
+    dueAt: state === 'scheduled' || state === 'retrying' ? rank : story?.wake?.rank,
     startedAt: lease?.at ?? story?.startedAt,
     finishedAt: story?.finishedAt,
     expiresAt: isFinal(state) ? rank : undefined,
@@ -81,6 +82,6 @@ function toRecord(entry: Entry): JobRecord {
     metadata: job.metadata,
     group: job.flow?.group,
     key: job.flow?.key,
-    family: undefined,
+    family: familyOf(entry),
   }
 }

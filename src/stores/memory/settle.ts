@@ -1,12 +1,15 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
+import { keptForChildren } from '../../core/family.js'
 import { superseded } from '../../core/flow/dedupe.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import { keepsKey, letGo } from './dedupe.js'
+import { doom } from './doom.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
+import { childEnded, isWaiting } from './family.js'
 import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 import type { Lease, Worker } from './worker.js'
@@ -39,7 +42,8 @@ function settleOne(
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
-  const outcome = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
+  const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
+  const outcome = isWaiting(entry) ? keptForChildren(heeded) : heeded
   if (outcome.to === 'cancelled') letGo(tables, entry)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) {
@@ -49,13 +53,17 @@ function settleOne(
   tables.leave(entry)
   if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
+  // A job that waits may wait for what it added.
+  if (inserts !== undefined && outcome.to === 'blocked') insertFromHandler(tables, inserts, id, now)
   if (leavesNothing(outcome)) {
     tables.jobs.delete(entry.job.id)
   } else {
     apply(tables, entry, outcome, lease, now)
     if (report !== undefined) writeReport(entry, report)
   }
-  if (inserts !== undefined) insertFromHandler(tables, inserts, now)
+  if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)
+  if (outcome.to === 'cancelled') doom(tables, entry)
+  if (inserts !== undefined && outcome.to !== 'blocked') insertFromHandler(tables, inserts, id, now)
   return settleResult(settlement.outcome, outcome)
 }
 

@@ -4,7 +4,7 @@
  * a short move. Unlike a heap it can be read in order from any place, in both directions, so that lists
  * need not sort.
  */
-interface Ranked {
+export interface Ranked {
   /** What orders it here; must not change while it is in. */
   readonly rank: number
   /** Position in line; unique. */

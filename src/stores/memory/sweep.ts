@@ -1,8 +1,9 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
-import { type Entry, storyOf } from './entry.js'
-import { precedes } from './sorted.js'
+import { type Entry, storyOf, type Wake } from './entry.js'
+import { cancelUnwanted } from './operate.js'
+import { precedes, type Ranked } from './sorted.js'
 import type { Tables } from './tables.js'
 import type { Worker } from './worker.js'
 
@@ -12,6 +13,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const orphans = findOrphans(tables, now, limit)
   tables.flow.setBack(tables.flow.aheadOfClock(now), now)
   const forgotten = Math.max(forgetKeys(tables, now, limit), tables.flow.forgetIdle(now, limit))
+  const unwanted = cancelUnwanted(tables, limit, now)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)
@@ -21,7 +23,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
     orphans,
     schedules: [],
     nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
-    more: Math.max(promoted, pruned, orphans.length, forgotten) >= limit,
+    more: Math.max(promoted, pruned, orphans.length, forgotten, unwanted) >= limit,
   }
 }
 
@@ -55,8 +57,9 @@ function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
 function promote(tables: Tables, now: number, limit: number): number {
   let promoted = 0
   for (; promoted < limit; promoted++) {
-    const entry = soonest(tables)
-    if (entry === undefined || entry.rank > now) break
+    const next = soonest(tables)
+    if (next === undefined || next.rank > now) break
+    const entry = 'entry' in next ? next.entry : next
     tables.leave(entry)
     storyOf(entry).readyAt = now
     tables.enter(entry, 'pending', 0)
@@ -65,11 +68,13 @@ function promote(tables: Tables, now: number, limit: number): number {
 }
 
 /** The job that is due first. */
-function soonest({ shelves }: Tables): Entry | undefined {
-  const scheduled = shelves.scheduled.first
-  const retrying = shelves.retrying.first
-  if (scheduled === undefined || retrying === undefined) return scheduled ?? retrying
-  return precedes(retrying, scheduled) ? retrying : scheduled
+function soonest({ shelves, wakes }: Tables): Entry | Wake | undefined {
+  return first(first(shelves.scheduled.first, shelves.retrying.first), wakes.first)
+}
+
+function first<A extends Ranked, B extends Ranked>(a: A | undefined, b: B | undefined): A | B | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  return precedes(b, a) ? b : a
 }
 
 /** By age, then by count: those closest to their expiry go first. */

@@ -4,7 +4,7 @@ import { FlowControl } from '../../core/flow/control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
 import { Holders } from './dedupe.js'
-import { Entry } from './entry.js'
+import { Entry, storyOf, type Wake } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
@@ -38,6 +38,10 @@ export class Tables {
     dead: new Sorted(),
     cancelled: new Sorted(),
   }
+  /** Blocked jobs that wake by themselves. */
+  readonly wakes = new Sorted<Wake>()
+  /** Cancelled jobs whose children are to be cancelled. */
+  readonly doomed = new Set<Entry>()
   #seq = 0
   #workers = 0
 
@@ -72,6 +76,27 @@ export class Tables {
     this.shelves[state].add(entry)
   }
 
+  /** It waits for others, until `wakeAt` at most. */
+  block(entry: Entry, wakeAt: number | undefined): void {
+    this.enter(entry, 'blocked', 0)
+    this.wakeAt(entry, wakeAt)
+  }
+
+  unblock(entry: Entry, now: number): void {
+    this.leave(entry)
+    storyOf(entry).readyAt = now
+    this.enter(entry, 'pending', 0)
+  }
+
+  wakeAt(entry: Entry, time: number | undefined): void {
+    const story = storyOf(entry)
+    if (story.wake !== undefined) this.wakes.delete(story.wake)
+    story.wake = time === undefined ? undefined : { rank: time, seq: entry.seq, entry }
+    if (story.wake === undefined) return
+    this.wakes.add(story.wake)
+    this.signals.due(Math.max(0, story.wake.rank - this.clock.now()))
+  }
+
   #enterLine(entry: Entry): void {
     const { kind, state } = entry
     entry.state = 'pending'
@@ -100,6 +125,7 @@ export class Tables {
       kind.states[state]--
       this.shelves[state].delete(entry)
       if (state === 'dead') this.causes.delete(entry)
+      if (state === 'blocked') this.wakeAt(entry, undefined)
     }
   }
 

@@ -2,10 +2,11 @@ import { couldStart, type FlowLane, knownLines, laneOpensAt, takeFromLane } from
 import type { ClaimedJob } from '../../core/job.js'
 import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
+import type { Families } from './family.js'
 import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
-import type { QueueRow, Tables } from './tables.js'
+import { type QueueRow, type Tables, traits } from './tables.js'
 import { leaseToken } from './token.js'
 
 export interface Claim {
@@ -60,7 +61,7 @@ interface StoredLane extends FlowLane<FlowLine> {
 }
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
-export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
+export function makeClaim(tables: Tables, flow: Flow, places: Places, families: Families): Claim {
   const { db, tally } = tables
   const take = db.prepare<[number, number, number], JobRowHead>(sql.take).raw()
   const lease = db.prepare(sql.lease)
@@ -218,7 +219,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       group: own.group,
       key: own.key,
       suspect: own.suspect,
-      family: undefined,
+      family: (kind.traits & traits.family) === 0 ? undefined : families.at(row[0]),
       guard: undefined,
       stepped: false,
     }

@@ -2,6 +2,7 @@ import { bounds } from '../../core/bounds.js'
 import type { LogLine } from '../../core/job.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
 import { makeRenew } from './claim.js'
+import type { Insert } from './insert.js'
 import { extend as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
 import { leaseToken } from './token.js'
@@ -16,8 +17,8 @@ interface HeldRow {
   readonly cancel_reason: string | null
 }
 
-/** Renews the worker's lease; writes progress and logs of the jobs that it still holds, and only of those. */
-export function makeExtend(tables: Tables, writeReport: WriteReport): Extend {
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only of those. */
+export function makeExtend(tables: Tables, writeReport: WriteReport, insert: Insert): Extend {
   const { db, clock } = tables
   const held = db.prepare<[number], HeldRow>(sql.held)
   const renew = makeRenew(tables)
@@ -36,6 +37,7 @@ export function makeExtend(tables: Tables, writeReport: WriteReport): Extend {
       }
       if (row.cancel_reason !== null) cancels.push({ id: job.id, reason: row.cancel_reason })
       writeReport(row.seq, job)
+      if (job.inserts !== undefined) insert.fromHandler(job.inserts, job.id)
     }
     return { lost, cancels }
   }

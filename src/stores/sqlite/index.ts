@@ -39,6 +39,7 @@ import type {
   SweepRequest,
 } from '../../core/store.js'
 import { systemClock } from '../../system/clock.js'
+import { makeCancel } from './cancel.js'
 import { makeClaim } from './claim.js'
 import { makeConfigure } from './configure.js'
 import {
@@ -50,13 +51,16 @@ import {
   patiently,
   storeError,
 } from './connection.js'
+import { makeDoom } from './doom.js'
 import { makeExtend, makeWriteReport } from './extend.js'
+import { makeFamilies } from './family.js'
 import { makeFlow } from './flow.js'
 import { makeInsert } from './insert.js'
+import { makeLinks } from './links.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
-import { makeRemove, makeSettle } from './settle.js'
+import { makeForgetDeath, makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Tables } from './tables.js'
@@ -202,8 +206,8 @@ export class SqliteStore implements Store {
     return Promise.reject(new Error('begin'))
   }
 
-  links(_query: LinkQuery): Promise<LinkPage> {
-    return Promise.reject(new Error('links'))
+  async links(query: LinkQuery): Promise<LinkPage> {
+    return this.#read((engine) => engine.links(query))
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {
@@ -291,13 +295,26 @@ function makeEngine(connection: Connection, clock: Clock) {
   const signals = new Signals(connection)
   const { flow, places } = makeFlow(tables, signals)
   const pending = makePending(tables, flow, places, signals)
-  const insert = makeInsert(tables, flow, places, pending, signals)
+  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
+  const insert = makeInsert(tables, flow, places, pending, families, signals)
   const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
-  const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
-  const claim = makeClaim(tables, flow, places)
-  const extend = makeExtend(tables, writeReport)
-  const read = makeRead(tables)
+  const read = makeRead(tables, families)
+  const cancel = makeCancel(tables, { pending, families, doom: (seq) => doom.on(seq), signals, remove })
+  const doom = makeDoom(tables, read.row, cancel)
+  const settle = makeSettle(tables, {
+    insert,
+    pending,
+    flow,
+    places,
+    families,
+    doom: doom.on,
+    remove,
+    writeReport,
+    signals,
+  })
+  const claim = makeClaim(tables, flow, places, families)
+  const extend = makeExtend(tables, writeReport, insert)
 
   connection.beforeCommit = () => {
     places.write()
@@ -317,8 +334,9 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
-    operate: makeOperate(tables, read, pending, signals, remove),
+    sweep: makeSweep(connection, tables, { pending, flow, places, families, doom, remove }),
+    operate: makeOperate(tables, { read, pending, families, doom, cancel, signals, remove }),
+    links: makeLinks(tables),
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
     gates: makeReadGates(places, clock),
@@ -352,7 +370,8 @@ function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]
   const tables = new Tables(db, clock)
   const { flow, places } = makeFlow(tables, deaf)
   const pending = makePending(tables, flow, places, deaf)
-  const insert = makeInsert(tables, flow, places, pending, deaf)
+  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
+  const insert = makeInsert(tables, flow, places, pending, families, deaf)
   return (jobs) => {
     try {
       const results = insert(jobs)

@@ -4,6 +4,7 @@ import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
+import type { Families } from './family.js'
 import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
@@ -11,8 +12,8 @@ import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
 export interface Insert {
   (jobs: readonly NewJob[]): InsertResult[]
-  /** Adds what a handler added: its settlement is not to fail because a queue is full. */
-  fromHandler(jobs: readonly NewJob[]): void
+  /** Adds what a handler added: its settlement is not to fail because a queue is full. `by`: the handler's job. */
+  fromHandler(jobs: readonly NewJob[], by: string | undefined): void
 }
 
 /** Who hears of new jobs. */
@@ -27,6 +28,7 @@ export function makeInsert(
   flow: Flow,
   places: Places,
   pending: Pending,
+  families: Families,
   signals: Told,
 ): Insert {
   const { db, tally, clock } = tables
@@ -41,22 +43,33 @@ export function makeInsert(
 
   const insert = ((jobs) => {
     const doors = makeDoorsOfInsert()
-    const results = insertAll(jobs, doors)
+    const results = insertAll(jobs, doors, undefined)
     doors.close()
     return results
   }) as Insert
-  insert.fromHandler = (jobs) => void insertAll(jobs, undefined)
+  insert.fromHandler = (jobs, by) => void insertAll(jobs, undefined, by)
   return insert
 
-  function insertAll(jobs: readonly NewJob[], doors: Doors | undefined): InsertResult[] {
+  function insertAll(
+    jobs: readonly NewJob[],
+    doors: Doors | undefined,
+    by: string | undefined,
+  ): InsertResult[] {
     const run = new Run((kind, from, to) => ready.run(kind.queueId, kind.lane, from, to))
-    const entrance = makeEntrance(doors, run, clock.now())
+    const joining = families.joining(by)
+    const entrance = makeEntrance(doors, run, joining, clock.now())
     const results = jobs.map((job) => admit(entrance, job))
     run.end()
+    joining.end()
     return results
   }
 
-  function makeEntrance(doors: Doors | undefined, run: Run, now: number): Entrance<HeldRow> {
+  function makeEntrance(
+    doors: Doors | undefined,
+    run: Run,
+    joining: Joining,
+    now: number,
+  ): Entrance<HeldRow> {
     return {
       now,
       stateOf(job) {
@@ -64,6 +77,7 @@ export function makeInsert(
         const isPlain =
           tables.knows(job) &&
           job.dedupe === undefined &&
+          job.family === undefined &&
           !takesTurns(job) &&
           doors?.of(job.queue) === undefined
         return isPlain ? undefined : standingState(job.id)
@@ -79,18 +93,21 @@ export function makeInsert(
       door: (queue) => doors?.of(queue),
       add: (job, dueAt) =>
         dueAt > now
-          ? addLater(job, tables.kindOf(job), dueAt, now)
-          : addReady(job, tables.kindOf(job), run, now),
+          ? addLater(job, tables.kindOf(job), joining, dueAt, now)
+          : addReady(job, tables.kindOf(job), joining, run, now),
+      join: joining.join,
+      addBlocked: (job) => addBlocked(job, tables.kindOf(job), joining, now),
       count: (job, what) => tally.total(tables.kindOf(job).id, what, 1),
     }
   }
 
-  function addReady(job: NewJob, kind: Kind, run: Run, now: number): InsertResult {
+  function addReady(job: NewJob, kind: Kind, joining: Joining, run: Run, now: number): InsertResult {
     if (takesTurns(job)) {
-      const create = (turn: number) => insertRow(job, kind, now, now, turn).lastInsertRowid as number
+      const create = (turn: number) =>
+        insertRow(job, kind, joining, 'pending', null, now, turn).lastInsertRowid as number
       flow.enter({ job, rank: 0, seq: 0, create }, false, now)
     } else {
-      const { changes, lastInsertRowid } = insertRow(job, kind, now, now, null)
+      const { changes, lastInsertRowid } = insertRow(job, kind, joining, 'pending', null, now, null)
       if (changes === 0) return { status: 'duplicate', state: standingState(job.id) ?? 'pending' }
       run.add(kind, lastInsertRowid as number)
     }
@@ -99,12 +116,22 @@ export function makeInsert(
     return insertedPending
   }
 
-  function addLater(job: NewJob, kind: Kind, dueAt: number, now: number): InsertResult {
-    if (insertRow(job, kind, dueAt, now, null).changes === 0)
+  function addLater(job: NewJob, kind: Kind, joining: Joining, dueAt: number, now: number): InsertResult {
+    if (insertRow(job, kind, joining, 'scheduled', dueAt, now, null).changes === 0)
       return { status: 'duplicate', state: standingState(job.id) ?? 'pending' }
     count(kind, 'scheduled')
     signals.due(dueAt - now)
     return insertedScheduled
+  }
+
+  function addBlocked(job: NewJob, kind: Kind, joining: Joining, now: number): InsertResult {
+    const patience = job.family?.waits === 'open' ? job.family.patience : undefined
+    const dueAt = patience === undefined ? null : now + patience
+    const { lastInsertRowid } = insertRow(job, kind, joining, 'blocked', dueAt, now, null)
+    joining.built(job, lastInsertRowid as number)
+    count(kind, 'blocked')
+    if (patience !== undefined) signals.due(patience)
+    return insertedBlocked
   }
 
   function count(kind: Kind, state: JobState): void {
@@ -112,9 +139,16 @@ export function makeInsert(
     tally.total(kind.id, 'enqueued', 1)
   }
 
-  function insertRow(job: NewJob, kind: Kind, dueAt: number, now: number, turn: number | null) {
+  function insertRow(
+    job: NewJob,
+    kind: Kind,
+    joining: Joining,
+    state: JobState,
+    dueAt: number | null,
+    now: number,
+    turn: number | null,
+  ) {
     const { overrides, tags, metadata, flow: own, dedupe, family, guard } = job
-    const later = dueAt > now
     const isPlain =
       overrides === undefined &&
       tags === undefined &&
@@ -123,14 +157,14 @@ export function makeInsert(
       dedupe === undefined &&
       family === undefined &&
       guard === undefined
-    if (isPlain && !later && turn === null) return plain.run(job.id, kind.id, now, job.input)
+    if (isPlain && state === 'pending' && turn === null) return plain.run(job.id, kind.id, now, job.input)
     return full.run(
       job.id,
       kind.id,
-      stateNumber[later ? 'scheduled' : 'pending'],
+      stateNumber[state],
       now,
       job.input,
-      later ? dueAt : null,
+      dueAt,
       overrides ?? null,
       tags === undefined ? null : JSON.stringify(tags),
       metadata ?? null,
@@ -139,7 +173,7 @@ export function makeInsert(
       own?.gated ? 1 : null,
       dedupeColumn(dedupe),
       turn,
-      family === undefined ? null : JSON.stringify(family),
+      joining.textOf(job),
       guard === undefined ? null : JSON.stringify(guard),
     )
   }
@@ -158,6 +192,9 @@ export function makeInsert(
 
 const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }
+const insertedBlocked: InsertResult = { status: 'inserted', state: 'blocked' }
+
+type Joining = ReturnType<Families['joining']>
 
 /** Positions that follow each other, of one queue and lane, become ready with one statement. */
 class Run {

@@ -1,38 +1,44 @@
+import { bounds } from '../../core/bounds.js'
 import type { Dedupe } from '../../core/flow/dedupe.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
+import { type Cancel, cancelledChild, makeTakeOut } from './cancel.js'
 import { dedupeColumn, makeHolders } from './dedupe.js'
+import type { Doom } from './doom.js'
+import type { Families } from './family.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
-import type { JobRow, Read } from './read.js'
-import { makeForgetDeath, type Remove } from './settle.js'
+import { type JobRow, type Read, stateOf } from './read.js'
+import type { Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 
+interface OperateParts {
+  readonly read: Read
+  readonly pending: Pending
+  readonly families: Families
+  readonly doom: Doom
+  readonly cancel: Cancel
+  readonly signals: Signals
+  readonly remove: Remove
+}
+
 export type Operate = (selector: Selector, command: Command) => OperateReport
 
-const cancellable = statesFor('cancel')
 const promotable = statesFor('promote')
 const retryable = statesFor('retry')
 
 /** Carries out an operator's command inside the current transaction. */
-export function makeOperate(
-  tables: Tables,
-  read: Read,
-  pending: Pending,
-  signals: Signals,
-  remove: Remove,
-): Operate {
+export function makeOperate(tables: Tables, parts: OperateParts): Operate {
+  const { read, pending, families, doom, signals, remove } = parts
   const { db, tally, clock } = tables
-  const cancelOne = db.prepare(sql.cancel)
-  const ask = db.prepare(sql.ask)
   const retryOne = db.prepare(sql.retry)
   const setFlow = db.prepare(sql.setFlow)
   const setDedupe = db.prepare(sql.setDedupe)
   const promoteOne = db.prepare(sweepSql.promote)
-  const forgetDeath = makeForgetDeath(tables)
+  const takeOut = makeTakeOut(tables, pending)
   const holders = makeHolders(tables)
 
   return (selector, command) => {
@@ -47,6 +53,7 @@ export function makeOperate(
     for (const row of rows) {
       report[apply(row, command, report.affected.length)].push(row.id)
     }
+    if (command.do === 'cancel') doom.carryOut(bounds.batch)
     return report
   }
 
@@ -65,10 +72,10 @@ export function makeOperate(
   }
 
   function apply(row: JobRow, command: Command, index: number): 'affected' | 'asked' | 'refused' {
-    const state = read.stateOf(row)
+    const state = stateOf(row)
     switch (command.do) {
       case 'cancel':
-        return cancel(row, state, command)
+        return parts.cancel(row, command.reason, command.retain)
       case 'retry':
         return retry(row, state, command, index)
       case 'promote':
@@ -76,29 +83,8 @@ export function makeOperate(
       case 'remove':
         return removeJob(row, state)
       case 'seal':
-        return 'refused'
+        return seal(row, state)
     }
-  }
-
-  function cancel(row: JobRow, state: JobState, { reason, retain }: Extract<Command, { do: 'cancel' }>) {
-    if (!cancellable.has(state)) return 'refused'
-    if (state === 'running') {
-      ask.run(reason, row.seq)
-      signals.cancel()
-      return 'asked'
-    }
-    holders.letGo(row)
-    takeOut(row, state)
-    tally.total(row.kind, 'cancelled', 1)
-    if (retain === 0) {
-      remove(only(row.seq))
-    } else {
-      const now = clock.now()
-      cancelOne.run(reason, now, now + retain, row.seq)
-      tally.add(row.kind, 'cancelled', 1)
-    }
-    signals.changed()
-    return 'affected'
   }
 
   function retry(row: JobRow, state: JobState, command: Extract<Command, { do: 'retry' }>, index: number) {
@@ -107,9 +93,11 @@ export function makeOperate(
     const { change } = command
     const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
     const delay = Math.round(command.delay + index * command.spacing)
-    const to = delay > 0 ? 'scheduled' : 'pending'
+    families.replayed(row.family, row.id)
+    const waits = families.startOver(row.seq) === 'waits'
+    const to = waits ? 'blocked' : delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
-    const dueAt = delay > 0 ? now + delay : null
+    const dueAt = to === 'scheduled' ? now + delay : null
     if (change.dedupe === undefined) holders.holdAgain(row, now)
     else holdOther(row, change.dedupe, now)
     retryOne.run(
@@ -127,7 +115,7 @@ export function makeOperate(
     }
     tally.add(kind.id, to, 1)
     if (to === 'pending') pending.enter(kind, row.seq, false)
-    else signals.due(delay)
+    else if (to === 'scheduled') signals.due(delay)
     return 'affected'
   }
 
@@ -151,15 +139,14 @@ export function makeOperate(
     if (state === 'running') return 'refused'
     if (state !== 'completed') holders.letGo(row)
     takeOut(row, state)
+    // Whoever waited for it need not wait any longer.
+    if (!isFinal(state)) families.ended(row.family, cancelledChild(row.id), clock.now())
     remove(only(row.seq))
     return 'affected'
   }
 
-  /** Leaves the state that the job is in, with all that goes with it. */
-  function takeOut(row: JobRow, state: JobState): void {
-    const kind = tables.kind(row.kind)
-    if (state === 'pending') pending.leave(kind, row.seq)
-    if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
-    tally.add(kind.id, state, -1)
+  function seal(row: JobRow, state: JobState) {
+    if (isFinal(state)) return 'refused'
+    return families.seal(row.seq, row.kind, state === 'blocked', clock.now()) ? 'affected' : 'refused'
   }
 }

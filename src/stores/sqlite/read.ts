@@ -22,6 +22,7 @@ import type {
   JobQuery,
   KindCounts,
 } from '../../core/store.js'
+import type { Families } from './family.js'
 import type { Places } from './flow.js'
 import { refOf } from './gates.js'
 import { parse } from './parse.js'
@@ -52,6 +53,7 @@ export interface JobRow {
   readonly grp: string | null
   readonly key: string | null
   readonly dedupe: string | null
+  readonly family: string | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }
@@ -72,7 +74,7 @@ const chunk = 500
 const firstInTurn = 2 ** 39
 
 /** Reads see the last commit; none of them counts rows. */
-export function makeRead(tables: Tables) {
+export function makeRead(tables: Tables, families: Families) {
   const { db } = tables
   const byId = db.prepare<[string], JobRow>(sql.byId)
   const seqById = db.prepare<[string], number>(sql.seqById).pluck()
@@ -91,7 +93,7 @@ export function makeRead(tables: Tables) {
     causeMembers: db.prepare<(string | number)[], ListedRow>(sql.causeMembers),
   }
 
-  return { get, trail, list, counts, causes, row: (id: string) => byId.get(id), rows, stateOf }
+  return { get, trail, list, counts, causes, row: (id: string) => byId.get(id), rows }
 
   function get(ids: readonly string[]): (JobRecord | undefined)[] {
     return ids.map((id) => {
@@ -205,10 +207,6 @@ export function makeRead(tables: Tables) {
     return causesStatement.all(bounds.page)
   }
 
-  function stateOf(row: JobRow): JobState {
-    return row.lease_worker === null ? stateName(row.state) : 'running'
-  }
-
   function toRecord(row: JobRow): JobRecord {
     const kind = tables.kind(row.kind)
     const state = stateOf(row)
@@ -239,9 +237,13 @@ export function makeRead(tables: Tables) {
       metadata: row.metadata ?? undefined,
       group: row.grp ?? undefined,
       key: row.key ?? undefined,
-      family: undefined,
+      family: families.of(row.seq, row.id, row.family),
     }
   }
+}
+
+export function stateOf(row: JobRow): JobState {
+  return row.lease_worker === null ? stateName(row.state) : 'running'
 }
 
 /** Gates as readers see them, by owner and name. */

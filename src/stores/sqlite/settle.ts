@@ -1,20 +1,22 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
+import { keptForChildren } from '../../core/family.js'
 import { superseded } from '../../core/flow/dedupe.js'
 import type { FlowSubject } from '../../core/flow/places.js'
-import { type Failure, isFinal, type JobState } from '../../core/job.js'
+import { type Failure, isFinal, type JobState, type NewJob } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
 import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
+import type { ChildEnd, Families } from './family.js'
 import type { Flow, Places } from './flow.js'
 import type { Insert } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables, traits } from './tables.js'
 import { type Lease, readToken } from './token.js'
 
 export type Settle = (worker: string, settlements: readonly Settlement[], now: number) => SettleResult[]
@@ -27,6 +29,8 @@ interface SettleParts {
   readonly remove: Remove
   readonly writeReport: WriteReport
   readonly signals: Signals
+  readonly families: Families
+  readonly doom: (seq: number) => void
 }
 
 /**
@@ -34,7 +38,7 @@ interface SettleParts {
  * together: a few statements however many they are.
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
-  const { insert, pending, flow, places, remove, writeReport, signals } = parts
+  const { insert, pending, flow, places, remove, writeReport, signals, families, doom } = parts
   const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
@@ -70,6 +74,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (n !== leases.length) return false
       releaseAll.run([num], positions)
       allEnded(leases, positions, (settlements[start] as Settlement).outcome, at)
+      tellParents(leases, positions, start)
       const { retain } = (settlements[start] as Settlement).outcome
       if (retain === 0) remove(positions)
       else completeAll(leases, positions, start, at, retain)
@@ -78,6 +83,15 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         results[start + k] = 'applied'
       }
       return true
+    }
+
+    function tellParents(leases: readonly Lease[], positions: Positions, start: number): void {
+      if (!leases.some(hasFamily)) return
+      const results = new Map(leases.map(({ seq }, k) => [seq, settlements[start + k]?.outcome.result]))
+      const endOf = (seq: number, id: string): ChildEnd => {
+        return { id, end: 'completed', result: results.get(seq), failure: undefined }
+      }
+      families.together(positions, endOf, now)
     }
 
     /** Tells flow control, once for all jobs that are alike to it. */
@@ -117,18 +131,23 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = heeded(settlement, lease, now)
+      const outcome = kept(heeded(settlement, lease, now), lease.seq)
       results[index] = settleResult(settlement.outcome, outcome)
       const { name, queue } = tables.kind(lease.kind)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
+      const added = settlement.inserts ?? none
+      // A job that waits may wait for those.
+      if (outcome.to === 'blocked') insert.fromHandler(added, settlement.id)
+      if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
+      if (outcome.to === 'cancelled') doom(lease.seq)
       if (leavesNothing(outcome)) remove(only(lease.seq))
       else {
         apply(lease, outcome, at)
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
       }
-      if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts)
+      if (outcome.to !== 'blocked' && added.length > 0) insert.fromHandler(added, settlement.id)
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {
@@ -175,6 +194,14 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return after
   }
 
+  function kept(outcome: Outcome, seq: number): Outcome {
+    return outcome.to === 'cancelled' && families.isWaiting(seq) ? keptForChildren(outcome) : outcome
+  }
+
+  function hasFamily({ kind }: Lease): boolean {
+    return (tables.kind(kind).traits & traits.family) !== 0
+  }
+
   function hasFlow(queue: string): boolean {
     return tables.queueRow(queue)?.flow === 1
   }
@@ -207,6 +234,7 @@ interface Asked {
   readonly created_at: number
 }
 
+const none: readonly NewJob[] = []
 const nobody: Asked = { reason: null, dedupe: null, created_at: 0 }
 
 /** Removes jobs with all that was kept beside them. */
@@ -217,6 +245,8 @@ export function makeRemove({ db }: Tables): Remove {
   const beside = [
     { first: db.prepare(sql.firstAttempt), remove: prepareAt(db, sql.removeAttempts) },
     { first: db.prepare(sql.firstLog), remove: prepareAt(db, sql.removeLogs) },
+    { first: db.prepare(sql.firstLink), remove: prepareAt(db, sql.removeLinks) },
+    { first: db.prepare(sql.firstParent), remove: prepareAt(db, sql.removeParents) },
   ]
   return (positions) => {
     jobs.run([], positions)

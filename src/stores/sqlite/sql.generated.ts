@@ -103,6 +103,107 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 `,
 } as const
 
+export const family = {
+  parent: `
+SELECT j.seq, j.state, coalesce(p.waiting, 0) AS waiting, j.family IS NOT NULL AS known
+FROM millrace_job j LEFT JOIN millrace_parent p ON p.seq = j.seq WHERE j.id = ?
+`,
+  isLinked: `
+SELECT 1 FROM millrace_link WHERE parent = ? AND child = ?
+`,
+  link: `
+INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+`,
+  addParent: `
+INSERT INTO millrace_parent (seq, waiting, open) VALUES (?, ?, ?)
+`,
+  addChildren: `
+INSERT INTO millrace_parent (seq, children, waiting) VALUES (?, ?, ?)
+ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting = waiting + excluded.waiting
+`,
+  becomeParent: `
+UPDATE millrace_job SET family = ? WHERE seq = ? AND family IS NULL
+`,
+  childrenOf: `
+SELECT seq, id, family FROM millrace_job WHERE seq BETWEEN ? AND ? AND family IS NOT NULL
+`,
+  end: `
+UPDATE millrace_link SET state = ?, ended_at = ?, result = ?, failure = ?
+WHERE parent = ? AND child = ? AND state IS NULL
+RETURNING on_failure, wakes
+`,
+  lessWaiting: `
+UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
+`,
+  job: `
+SELECT seq, id, kind, state, family, failure, cause FROM millrace_job WHERE seq = ?
+`,
+  endOf: `
+SELECT state, on_failure FROM millrace_link WHERE parent = ? AND child = ?
+`,
+  reopen: `
+UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL WHERE parent = ? AND child = ?
+`,
+  moreWaiting: `
+UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
+`,
+  revive: `
+UPDATE millrace_job SET
+  state = 4, attempt = 0, crashes = 0, finished_at = NULL, expires_at = NULL, cause = NULL, due_at = NULL
+WHERE seq = ?
+`,
+  startOver: `
+UPDATE millrace_parent SET failed = 0, doomed = NULL WHERE seq = ? RETURNING waiting
+`,
+  seal: `
+UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting
+`,
+  waitOn: `
+UPDATE millrace_job SET due_at = NULL WHERE seq = ?
+`,
+  doom: `
+UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting > 0
+`,
+  isWaiting: `
+SELECT waiting FROM millrace_parent WHERE seq = ? AND waiting > 0
+`,
+  doomed: `
+SELECT p.seq, p.doomed, j.cancel_reason AS reason FROM millrace_parent p JOIN millrace_job j ON j.seq = p.seq
+WHERE p.doomed IS NOT NULL LIMIT 1
+`,
+  doomedChildren: `
+SELECT child, state FROM millrace_link WHERE parent = ? AND child > ? ORDER BY child LIMIT ?
+`,
+  doomOn: `
+UPDATE millrace_parent SET doomed = ? WHERE seq = ?
+`,
+  isLive: `
+SELECT 1 FROM millrace_job WHERE id = ? AND state < 5
+`,
+  family: `
+SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
+`,
+  links: `
+SELECT l.*, j.id AS parent_id FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
+`,
+  waitingParents: `
+SELECT p.seq FROM millrace_parent p JOIN millrace_job j ON j.seq = p.seq
+WHERE p.seq > ? AND p.open = 0 AND j.state = 4 AND (
+  p.waiting > 0 OR (j.due_at IS NULL AND NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = p.seq))
+)
+ORDER BY p.seq LIMIT ?
+`,
+  openChild: `
+SELECT l.child, j.state, j.result, j.failure FROM millrace_link l LEFT JOIN millrace_job j ON j.id = l.child
+WHERE l.parent = ? AND l.state IS NULL LIMIT 1
+`,
+  waitForNothing: `
+UPDATE millrace_parent SET waiting = 0 WHERE seq = ?
+`,
+} as const
+
 export const flow = {
   gate: `
 SELECT num, pending, parked, running, lines, active, due_at AS dueAt, idle_at AS idleAt, declared, chosen, memory
@@ -332,6 +433,18 @@ SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
 `,
   firstLog: `
 SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
+`,
+  removeLinks: `
+DELETE FROM millrace_link WHERE parent BETWEEN ? AND ?
+`,
+  firstLink: `
+SELECT 1 FROM millrace_link WHERE parent BETWEEN ? AND ? LIMIT 1
+`,
+  removeParents: `
+DELETE FROM millrace_parent WHERE seq BETWEEN ? AND ?
+`,
+  firstParent: `
+SELECT 1 FROM millrace_parent WHERE seq BETWEEN ? AND ? LIMIT 1
 `,
   completeSilent: `
 UPDATE millrace_job SET
@@ -669,10 +782,10 @@ CREATE TABLE millrace_parent (
   waiting  INTEGER NOT NULL DEFAULT 0,
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
-  doomed   INTEGER NOT NULL DEFAULT 0  -- 1: cancelled, and so are its children, a bounded number at a time
+  doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 
-CREATE INDEX millrace_parent_doomed ON millrace_parent (seq) WHERE doomed = 1;
+CREATE INDEX millrace_parent_doomed ON millrace_parent (seq) WHERE doomed IS NOT NULL;
 
 CREATE TABLE millrace_link (
   parent     INTEGER NOT NULL,
@@ -688,6 +801,8 @@ CREATE TABLE millrace_link (
   failure    TEXT,
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
   seq    INTEGER NOT NULL,

@@ -3,9 +3,12 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
+import type { Doom } from './doom.js'
+import type { Families } from './family.js'
 import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
+import { type Finding, makeRepair } from './repair.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
@@ -18,9 +21,18 @@ interface Tidied {
   readonly promoted: number
   readonly pruned: number
   readonly forgotten: number
+  /** Children of cancelled jobs. */
+  readonly unwanted: number
 }
 
-const nothing: Tidied = { promoted: 0, pruned: 0, forgotten: 0 }
+const nothing: Tidied = { promoted: 0, pruned: 0, forgotten: 0, unwanted: 0 }
+
+/** What a look before the lock has found to do. */
+interface Found {
+  readonly idleWorkers: readonly number[]
+  readonly ahead: readonly GateRef[]
+  readonly wrong: readonly Finding[]
+}
 
 interface DueRow {
   readonly seq: number
@@ -46,6 +58,8 @@ interface SweepParts {
   readonly pending: Pending
   readonly flow: Flow
   readonly places: Places
+  readonly families: Families
+  readonly doom: Doom
   readonly remove: Remove
 }
 
@@ -53,7 +67,7 @@ interface SweepParts {
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, remove }: SweepParts,
+  { pending, flow, places, families, doom, remove }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -66,6 +80,7 @@ export function makeSweep(
   const forgetWorker = db.prepare(sql.forgetWorker)
   const forgetDeath = makeForgetDeath(tables)
   const keys = makeForgetting(tables)
+  const repair = makeRepair(tables, families, pending)
 
   return async (request) => {
     const now = clock.now()
@@ -73,6 +88,7 @@ export function makeSweep(
     const hasIdleGate = places.idleGates(now, 1).length > 0
     const isMiscounted = flow.miscounted().length > 0
     const ahead = flow.aheadOfClock(now)
+    const wrong = repair.look()
     const work =
       isDue(now) ||
       hasExpired(now, request) ||
@@ -80,17 +96,21 @@ export function makeSweep(
       hasIdleGate ||
       isMiscounted ||
       ahead.length > 0 ||
+      wrong.length > 0 ||
+      doom.isDue() ||
       keys.isDue(now)
-    const done = work ? await connection.write(() => tidy(request, found.idle, ahead)) : nothing
+    const done = work
+      ? await connection.write(() => tidy(request, { idleWorkers: found.idle, ahead, wrong }))
+      : nothing
     const next = nextDue.get()
-    const { promoted, pruned, forgotten } = done
+    const { promoted, pruned, forgotten, unwanted } = done
     return {
       promoted,
       pruned,
       orphans: found.jobs,
       schedules: [],
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more: Math.max(promoted, pruned, forgotten) >= request.limit || found.more,
+      more: Math.max(promoted, pruned, forgotten, unwanted) >= request.limit || found.more,
     }
   }
 
@@ -105,13 +125,15 @@ export function makeSweep(
     )
   }
 
-  function tidy(request: SweepRequest, idleWorkers: readonly number[], ahead: readonly GateRef[]): Tidied {
+  function tidy(request: SweepRequest, { idleWorkers, ahead, wrong }: Found): Tidied {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
     flow.recount()
     flow.setBack(ahead, now)
     const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
-    return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten }
+    repair.mend(wrong, now)
+    const unwanted = doom.carryOut(request.limit)
+    return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten, unwanted }
   }
 
   function promote(now: number, limit: number): number {

@@ -22,6 +22,18 @@ SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
 -- :firstLog
 SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
 
+-- :removeLinks
+DELETE FROM millrace_link WHERE parent BETWEEN ? AND ?
+
+-- :firstLink
+SELECT 1 FROM millrace_link WHERE parent BETWEEN ? AND ? LIMIT 1
+
+-- :removeParents
+DELETE FROM millrace_parent WHERE seq BETWEEN ? AND ?
+
+-- :firstParent
+SELECT 1 FROM millrace_parent WHERE seq BETWEEN ? AND ? LIMIT 1
+
 -- :completeSilent
 UPDATE millrace_job SET
   state = 5, attempt = attempt + 1, started_at = ?, finished_at = ?, expires_at = ?, cancel_reason = NULL

@@ -43,10 +43,10 @@ CREATE TABLE millrace_parent (
   waiting  INTEGER NOT NULL DEFAULT 0,
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
-  doomed   INTEGER NOT NULL DEFAULT 0  -- 1: cancelled, and so are its children, a bounded number at a time
+  doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 
-CREATE INDEX millrace_parent_doomed ON millrace_parent (seq) WHERE doomed = 1;
+CREATE INDEX millrace_parent_doomed ON millrace_parent (seq) WHERE doomed IS NOT NULL;
 
 CREATE TABLE millrace_link (
   parent     INTEGER NOT NULL,
@@ -62,6 +62,8 @@ CREATE TABLE millrace_link (
   failure    TEXT,
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
   seq    INTEGER NOT NULL,

@@ -1,0 +1,44 @@
+import { isFinal } from '../../core/job.js'
+import { cancelledRetain } from '../../core/lifecycle.js'
+import type { Entry } from './entry.js'
+import { isWaiting, type Parenthood } from './family.js'
+import type { Tables } from './tables.js'
+
+/** Its children are not needed any more, unless others wait for them too. */
+export function doom(tables: Tables, entry: Entry): void {
+  const parenthood = entry.story?.parenthood
+  if (parenthood === undefined || !isWaiting(entry)) return
+  parenthood.doomedFrom = 0
+  tables.doomed.add(entry)
+}
+
+/** Goes on cancelling children of cancelled jobs, `limit` of them. */
+export function cancelDoomed(
+  tables: Tables,
+  limit: number,
+  cancel: (entry: Entry, reason: string, retain: number) => void,
+): number {
+  let looked = 0
+  for (const parent of tables.doomed) {
+    const parenthood = parent.story?.parenthood as Parenthood
+    const reason = parent.story?.cancelReason ?? ''
+    const { links } = parenthood
+    let at = parenthood.doomedFrom ?? links.length
+    for (; at < links.length && looked < limit; at++, looked++) {
+      const child = tables.jobs.get(links[at]?.child ?? '')
+      if (links[at]?.end === undefined && child !== undefined && isUnwanted(tables, child))
+        cancel(child, reason, cancelledRetain)
+    }
+    parenthood.doomedFrom = at < links.length ? at : undefined
+    if (at < links.length) return looked
+    tables.doomed.delete(parent)
+  }
+  return looked
+}
+
+function isUnwanted(tables: Tables, child: Entry): boolean {
+  return (child.job.family?.parents ?? []).every(({ id }) => {
+    const parent = tables.jobs.get(id)
+    return parent === undefined || isFinal(parent.state)
+  })
+}

@@ -1,0 +1,191 @@
+import { shortFailure } from '../../core/failure.js'
+import {
+  type Family,
+  type LinkRecord,
+  onReplay,
+  standsInTheWay,
+  takesChildren,
+  wakesParent,
+} from '../../core/family.js'
+import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
+import type { Outcome } from '../../core/lifecycle.js'
+import type { InsertResult } from '../../core/store.js'
+import { type Entry, storyOf } from './entry.js'
+import type { Tables } from './tables.js'
+
+/** What a job that has children knows of them. In this engine nothing gets lost between the two, so no count is ever wrong. */
+export class Parenthood {
+  waiting = 0
+  failed = 0
+  open = false
+  /** Cancelled: so are its children, from this one on. */
+  doomedFrom: number | undefined = undefined
+  readonly byChild = new Map<string, Link>()
+  #links: Link[] = []
+  #sorted = true
+
+  add(link: Link): void {
+    this.#sorted &&= link.child > (this.#links.at(-1)?.child ?? '')
+    this.#links.push(link)
+    this.byChild.set(link.child, link)
+    this.waiting++
+  }
+
+  /** By the children's ids. */
+  get links(): readonly Link[] {
+    if (!this.#sorted) this.#links.sort((a, b) => (a.child < b.child ? -1 : 1))
+    this.#sorted = true
+    return this.#links
+  }
+}
+
+export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & { readonly wakes: boolean }
+
+/** The jobs of one insert, or of one run's inserts. */
+export interface Building {
+  /** Jobs of this call that wait for children: these may still come. */
+  readonly parents: Set<string>
+  /** The job whose run adds them. */
+  readonly by: string | undefined
+}
+
+/** Makes a new job a child of its parents: of all, or of none. */
+export function join(tables: Tables, job: NewJob, building: Building): 'joined' | 'known' | 'orphaned' {
+  const links = job.family?.parents ?? []
+  const parents = links.map(({ id }) => tables.jobs.get(id))
+  if (parents.some((parent) => parent?.story?.parenthood?.byChild.has(job.id))) return 'known'
+  const isBuilt = (id: string) => building.by === id || building.parents.has(id)
+  if (!links.every(({ id }, i) => takesChildren(asParent(parents[i]), isBuilt(id)))) return 'orphaned'
+  links.forEach((link, i) => {
+    parenthoodOf(parents[i] as Entry).add({
+      parent: link.id,
+      child: job.id,
+      name: job.name,
+      node: job.family?.node,
+      onFailure: link.onFailure,
+      wakes: link.wakes,
+      undo: link.undo,
+      end: undefined,
+      endedAt: undefined,
+      result: undefined,
+      failure: undefined,
+    })
+  })
+  return 'joined'
+}
+
+function asParent(entry: Entry | undefined) {
+  return entry && { state: entry.state, waiting: entry.story?.parenthood?.waiting ?? 0 }
+}
+
+function parenthoodOf(entry: Entry): Parenthood {
+  const story = storyOf(entry)
+  story.parenthood ??= new Parenthood()
+  return story.parenthood
+}
+
+export function addBlocked(tables: Tables, job: NewJob, building: Building, now: number): InsertResult {
+  const entry = tables.add(job, now)
+  entry.kind.totals.enqueued++
+  const parenthood = parenthoodOf(entry)
+  const isOpen = job.family?.waits === 'open'
+  if (isOpen) {
+    parenthood.open = true
+    parenthood.waiting = 1
+  }
+  building.parents.add(job.id)
+  tables.block(entry, isOpen ? now + (job.family?.patience ?? 0) : undefined)
+  return { status: 'inserted', state: 'blocked' }
+}
+
+/** Tells the parents of a job that has ended, whatever way. */
+export function childEnded(
+  tables: Tables,
+  entry: Entry,
+  end: FinalState,
+  { result, failure }: Pick<Outcome, 'result' | 'failure'>,
+  now: number,
+): void {
+  for (const { id } of entry.job.family?.parents ?? []) {
+    const parent = tables.jobs.get(id)
+    const parenthood = parent?.story?.parenthood
+    const link = parenthood?.byChild.get(entry.job.id)
+    if (parent === undefined || parenthood === undefined || link?.end !== undefined || link === undefined)
+      continue
+    link.end = end
+    link.endedAt = now
+    link.result = result
+    link.failure = failure && shortFailure(failure)
+    parenthood.waiting--
+    if (standsInTheWay(end, link.onFailure)) parenthood.failed++
+    if (wakesParent({ state: parent.state, waiting: parenthood.waiting }, end, link))
+      tables.unblock(parent, now)
+  }
+}
+
+/** Takes the end of a job back that is replayed. */
+export function childReplayed(tables: Tables, entry: Entry): void {
+  for (const { id } of entry.job.family?.parents ?? []) {
+    const parent = tables.jobs.get(id)
+    const parenthood = parent?.story?.parenthood
+    const link = parenthood?.byChild.get(entry.job.id)
+    if (parent === undefined || parenthood === undefined || link === undefined) continue
+    const { state, story } = parent
+    const verdict = onReplay({ state, waiting: parenthood.waiting, failure: story?.failure }, link.end)
+    if (verdict === 'nothing') continue
+    if (standsInTheWay(link.end as FinalState, link.onFailure) && parenthood.failed > 0) parenthood.failed--
+    Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
+    parenthood.waiting++
+    if (verdict === 'revives') revive(tables, parent)
+  }
+}
+
+/** Dead only because of its children, it waits for them again; and so do those that died because of it. */
+function revive(tables: Tables, entry: Entry): void {
+  childReplayed(tables, entry)
+  tables.leave(entry)
+  const story = storyOf(entry)
+  story.attempt = 0
+  story.crashes = 0
+  story.finishedAt = undefined
+  tables.block(entry, undefined)
+}
+
+/** Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. */
+export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
+  const parenthood = entry.story?.parenthood
+  if (parenthood === undefined) return 'runs'
+  tables.doomed.delete(entry)
+  parenthood.failed = 0
+  return parenthood.waiting > 0 ? 'waits' : 'runs'
+}
+
+/** Whether it has children that have not ended, or may get more. */
+export function isWaiting({ story }: Entry): boolean {
+  return (story?.parenthood?.waiting ?? 0) > 0
+}
+
+export function seal(tables: Tables, entry: Entry, now: number): boolean {
+  const parenthood = entry.story?.parenthood
+  if (parenthood?.open !== true || isFinal(entry.state)) return false
+  parenthood.open = false
+  parenthood.waiting--
+  if (entry.state !== 'blocked') return true
+  if (parenthood.waiting === 0) tables.unblock(entry, now)
+  else tables.wakeAt(entry, undefined)
+  return true
+}
+
+export function familyOf({ job, story }: Entry): Family | undefined {
+  const parenthood = story?.parenthood
+  if (job.family === undefined && parenthood === undefined) return undefined
+  return {
+    flow: job.family?.flow ?? job.id,
+    node: job.family?.node,
+    parents: (job.family?.parents ?? []).map(({ id }) => id),
+    children: parenthood?.byChild.size ?? 0,
+    waiting: parenthood?.waiting ?? 0,
+    failed: parenthood?.failed ?? 0,
+    open: parenthood?.open ?? false,
+  }
+}

@@ -1,0 +1,43 @@
+import { bounds } from '../../core/bounds.js'
+import type { LinkRecord } from '../../core/family.js'
+import type { LinkPage, LinkQuery } from '../../core/store.js'
+import type { Link } from './family.js'
+import type { Tables } from './tables.js'
+
+/** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
+export function links(tables: Tables, query: LinkQuery): LinkPage {
+  const found: LinkRecord[] = []
+  let [at, after] = query.cursor === undefined ? [0, ''] : (JSON.parse(query.cursor) as [number, string])
+  let looked = 0
+  for (; at < query.parents.length; at++, after = '') {
+    const all = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links ?? []
+    for (let i = firstAfter(all, after); i < all.length; i++) {
+      const link = all[i] as Link
+      if (found.length === query.limit || looked === bounds.scan)
+        return { links: found, cursor: JSON.stringify([at, after]) }
+      looked++
+      after = link.child
+      if (matches(link, query)) found.push(recordOf(link))
+    }
+  }
+  return { links: found, cursor: undefined }
+}
+
+function matches({ name, end }: Link, query: LinkQuery): boolean {
+  if (query.name !== undefined && name !== query.name) return false
+  return query.failed !== true || (end !== undefined && end !== 'completed')
+}
+
+function recordOf({ wakes: _, ...link }: Link): LinkRecord {
+  return link
+}
+
+function firstAfter(links: readonly Link[], child: string): number {
+  let [low, high] = [0, links.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((links[middle] as Link).child <= child) low = middle + 1
+    else high = middle
+  }
+  return low
+}

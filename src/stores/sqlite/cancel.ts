@@ -1,0 +1,75 @@
+import { cancelledFor } from '../../core/family.js'
+import { isFinal, type JobState } from '../../core/job.js'
+import { statesFor } from '../../core/lifecycle.js'
+import { makeHolders } from './dedupe.js'
+import type { ChildEnd, Families } from './family.js'
+import type { Pending } from './pending.js'
+import { only } from './positions.js'
+import { type JobRow, stateOf } from './read.js'
+import { makeForgetDeath, type Remove } from './settle.js'
+import { operate as sql } from './sql.generated.js'
+import type { Signals } from './subscribe.js'
+import type { Tables } from './tables.js'
+
+export type Cancel = (row: JobRow, reason: string, retain: number) => 'affected' | 'asked' | 'refused'
+
+interface CancelParts {
+  readonly pending: Pending
+  readonly families: Families
+  /** What only it waited for is to be cancelled too. */
+  readonly doom: (seq: number) => void
+  readonly signals: Signals
+  readonly remove: Remove
+}
+
+const cancellable = statesFor('cancel')
+
+/** Cancels a job that waits; asks one that runs to stop. */
+export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
+  const { pending, families, doom, signals, remove } = parts
+  const { db, tally, clock } = tables
+  const cancelOne = db.prepare(sql.cancel)
+  const ask = db.prepare(sql.ask)
+  const holders = makeHolders(tables)
+  const takeOut = makeTakeOut(tables, pending)
+
+  return (row, reason, retain) => {
+    const state = stateOf(row)
+    if (!cancellable.has(state)) return 'refused'
+    if (state === 'running') {
+      ask.run(reason, row.seq)
+      signals.cancel()
+      return 'asked'
+    }
+    const now = clock.now()
+    holders.letGo(row)
+    takeOut(row, state)
+    tally.total(row.kind, 'cancelled', 1)
+    families.ended(row.family, cancelledChild(row.id), now)
+    const kept = cancelledFor(retain, families.isWaiting(row.seq))
+    if (kept === 0) {
+      remove(only(row.seq))
+    } else {
+      cancelOne.run(reason, now, now + kept, row.seq)
+      tally.add(row.kind, 'cancelled', 1)
+      doom(row.seq)
+    }
+    signals.changed()
+    return 'affected'
+  }
+}
+
+export function cancelledChild(id: string): ChildEnd {
+  return { id, end: 'cancelled', result: undefined, failure: undefined }
+}
+
+/** Leaves the state that the job is in, with all that goes with it. */
+export function makeTakeOut(tables: Tables, pending: Pending): (row: JobRow, state: JobState) => void {
+  const forgetDeath = makeForgetDeath(tables)
+  return (row, state) => {
+    const kind = tables.kind(row.kind)
+    if (state === 'pending') pending.leave(kind, row.seq)
+    if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
+    tables.tally.add(kind.id, state, -1)
+  }
+}

@@ -1,0 +1,55 @@
+import { cancelledRetain } from '../../core/lifecycle.js'
+import { parentsOf } from './family.js'
+import type { JobRow } from './read.js'
+import { family as sql } from './sql.generated.js'
+import type { Tables } from './tables.js'
+
+export interface Doom {
+  /** Its children are not needed any more, unless others wait for them too. */
+  on(seq: number): void
+  /** Whether there are children left to be cancelled. */
+  isDue(): boolean
+  /** Goes on cancelling children of cancelled jobs, `limit` of them; returns how many it looked at. */
+  carryOut(limit: number): number
+}
+
+export function makeDoom(
+  { db }: Tables,
+  rowOf: (id: string) => JobRow | undefined,
+  cancel: (row: JobRow, reason: string, retain: number) => void,
+): Doom {
+  const doom = db.prepare(sql.doom)
+  const doomed = db.prepare<[], { seq: number; doomed: string; reason: string | null }>(sql.doomed)
+  const children = db.prepare<[number, string, number], { child: string; state: number | null }>(
+    sql.doomedChildren,
+  )
+  const goOn = db.prepare(sql.doomOn)
+  const isLive = db.prepare<[string]>(sql.isLive)
+
+  return {
+    on: (seq) => void doom.run(seq),
+    isDue: () => doomed.get() !== undefined,
+    carryOut,
+  }
+
+  function carryOut(limit: number): number {
+    let looked = 0
+    while (looked < limit) {
+      const parent = doomed.get()
+      if (parent === undefined) break
+      const rows = children.all(parent.seq, parent.doomed, limit - looked)
+      for (const { child, state } of rows) if (state === null) cancelUnwanted(child, parent.reason ?? '')
+      const last = rows.length < limit - looked ? null : (rows.at(-1)?.child ?? null)
+      goOn.run(last, parent.seq)
+      looked += Math.max(1, rows.length)
+    }
+    return looked
+  }
+
+  function cancelUnwanted(id: string, reason: string): void {
+    const row = rowOf(id)
+    if (row === undefined) return
+    const isWanted = parentsOf(row.family).some(([, parent]) => isLive.get(parent) !== undefined)
+    if (!isWanted) cancel(row, reason, cancelledRetain)
+  }
+}
