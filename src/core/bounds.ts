@@ -33,6 +33,8 @@ export const bounds = {
   collected: 10_000,
   batchWait: 3600_000,
   page: 1_000,
+  /** Jobs of one flow. */
+  flow: 1_000_000,
   /** Links that one call looks at. */
   scan: 5_000,
 } as const

@@ -29,7 +29,7 @@ export interface NewFamily {
 export interface ParentLink {
   readonly id: string
   readonly onFailure: FailurePolicy
-  /** The parent wakes as soon as the child dies or is cancelled, however many others it waits for. */
+  /** The first of such children to die wakes the parent, however many others it waits for. */
   readonly wakes: boolean
   /** What undoes the child, for the worker of the parent. Opaque to a store. */
   readonly undo: string | undefined
@@ -95,8 +95,8 @@ export function keptForChildren(outcome: Outcome): Outcome {
 }
 
 /** Whether a waiting parent runs now that a child has ended. */
-export function wakesParent(parent: Parent, end: FinalState, link: { readonly wakes: boolean }): boolean {
-  return parent.state === 'blocked' && (parent.waiting === 0 || (link.wakes && end !== 'completed'))
+export function wakesParent(parent: Parent, isFirstDeath: boolean): boolean {
+  return parent.state === 'blocked' && (parent.waiting === 0 || isFirstDeath)
 }
 
 /**

@@ -18,6 +18,8 @@ export class Parenthood {
   waiting = 0
   failed = 0
   open = false
+  /** Woken because a child died; that happens once. */
+  alarmed = false
   /** Cancelled: so are its children, from this one on. */
   doomedFrom: number | undefined = undefined
   readonly byChild = new Map<string, Link>()
@@ -118,7 +120,9 @@ export function childEnded(
     link.failure = failure && shortFailure(failure)
     parenthood.waiting--
     if (standsInTheWay(end, link.onFailure)) parenthood.failed++
-    if (wakesParent({ state: parent.state, waiting: parenthood.waiting }, end, link))
+    const isFirstDeath = link.wakes && end === 'dead' && !parenthood.alarmed
+    if (isFirstDeath) parenthood.alarmed = true
+    if (wakesParent({ state: parent.state, waiting: parenthood.waiting }, isFirstDeath))
       tables.unblock(parent, now)
   }
 }

@@ -53,8 +53,6 @@ function settleOne(
   tables.leave(entry)
   if (outcome.crashed) crashed.add(entry.job.name)
   for (const total of totalsOf(outcome)) entry.kind.totals[total]++
-  // A job that waits may wait for what it added.
-  if (inserts !== undefined && outcome.to === 'blocked') insertFromHandler(tables, inserts, id, now)
   if (leavesNothing(outcome)) {
     tables.jobs.delete(entry.job.id)
   } else {
@@ -63,7 +61,7 @@ function settleOne(
   }
   if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)
   if (outcome.to === 'cancelled') doom(tables, entry)
-  if (inserts !== undefined && outcome.to !== 'blocked') insertFromHandler(tables, inserts, id, now)
+  if (inserts !== undefined) insertFromHandler(tables, inserts, id, now)
   return settleResult(settlement.outcome, outcome)
 }
 

@@ -53,6 +53,7 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
   const childrenOf = prepareAt<{ seq: number; id: string; family: string }>(db, sql.childrenOf)
   const end = db.prepare<unknown[], { on_failure: FailurePolicy; wakes: number }>(sql.end)
   const lessWaiting = db.prepare<[number, number, number], number>(sql.lessWaiting).pluck()
+  const alarm = db.prepare(sql.alarm)
   const jobAt = db.prepare<[number], JobAt>(sql.job)
   const endOf = db.prepare<[number, string], { state: number | null; on_failure: FailurePolicy }>(sql.endOf)
   const reopen = db.prepare(sql.reopen)
@@ -158,12 +159,12 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
 
   /** Wakes the parents that need not wait any longer. */
   function release(ends: Ends, now: number): void {
-    for (const [seq, { count, failed, wakes }] of ends.byParent) {
+    for (const [seq, { count, failed, alarms }] of ends.byParent) {
       const waiting = lessWaiting.get(count, failed, seq)
       const parent = waiting === undefined ? undefined : jobAt.get(seq)
       if (parent === undefined || waiting === undefined) continue
-      const link = { wakes: wakes !== undefined }
-      if (wakesParent({ state: stateName(parent.state), waiting }, wakes ?? 'completed', link))
+      const isFirstDeath = alarms && alarm.run(seq).changes === 1
+      if (wakesParent({ state: stateName(parent.state), waiting }, isFirstDeath))
         pending.wake(parent.kind, seq, now)
     }
   }
@@ -276,13 +277,13 @@ export function parentsOf(stored: string | null): StoredFamily['parents'] {
 
 /** What the ends of several children mean for their parents: one write for each of these. */
 class Ends {
-  readonly byParent = new Map<number, { count: number; failed: number; wakes: FinalState | undefined }>()
+  readonly byParent = new Map<number, { count: number; failed: number; alarms: boolean }>()
 
   add(parent: number, end: FinalState, policy: FailurePolicy, wakes: boolean): void {
-    const sum = this.byParent.get(parent) ?? { count: 0, failed: 0, wakes: undefined }
+    const sum = this.byParent.get(parent) ?? { count: 0, failed: 0, alarms: false }
     this.byParent.set(parent, sum)
     sum.count++
     if (standsInTheWay(end, policy)) sum.failed++
-    if (wakes && end !== 'completed') sum.wakes = end
+    if (wakes && end === 'dead') sum.alarms = true
   }
 }

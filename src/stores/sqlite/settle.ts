@@ -3,7 +3,7 @@ import { shortFailure } from '../../core/failure.js'
 import { keptForChildren } from '../../core/family.js'
 import { superseded } from '../../core/flow/dedupe.js'
 import type { FlowSubject } from '../../core/flow/places.js'
-import { type Failure, isFinal, type JobState, type NewJob } from '../../core/job.js'
+import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
@@ -137,9 +137,6 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
-      const added = settlement.inserts ?? none
-      // A job that waits may wait for those.
-      if (outcome.to === 'blocked') insert.fromHandler(added, settlement.id)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
       if (outcome.to === 'cancelled') doom(lease.seq)
       if (leavesNothing(outcome)) remove(only(lease.seq))
@@ -147,7 +144,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         apply(lease, outcome, at)
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
       }
-      if (outcome.to !== 'blocked' && added.length > 0) insert.fromHandler(added, settlement.id)
+      if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts, settlement.id)
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {
@@ -234,7 +231,6 @@ interface Asked {
   readonly created_at: number
 }
 
-const none: readonly NewJob[] = []
 const nobody: Asked = { reason: null, dedupe: null, created_at: 0 }
 
 /** Removes jobs with all that was kept beside them. */

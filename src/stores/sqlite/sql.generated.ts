@@ -136,6 +136,9 @@ RETURNING on_failure, wakes
   lessWaiting: `
 UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
 `,
+  alarm: `
+UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
+`,
   job: `
 SELECT seq, id, kind, state, family, failure, cause FROM millrace_job WHERE seq = ?
 `,
@@ -782,6 +785,7 @@ CREATE TABLE millrace_parent (
   waiting  INTEGER NOT NULL DEFAULT 0,
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
+  alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 

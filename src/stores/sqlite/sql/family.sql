@@ -30,6 +30,9 @@ RETURNING on_failure, wakes
 -- :lessWaiting
 UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
 
+-- :alarm  a death wakes its parent once
+UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
+
 -- :job
 SELECT seq, id, kind, state, family, failure, cause FROM millrace_job WHERE seq = ?
 

@@ -43,6 +43,7 @@ CREATE TABLE millrace_parent (
   waiting  INTEGER NOT NULL DEFAULT 0,
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
+  alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 

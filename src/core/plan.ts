@@ -1,0 +1,172 @@
+/**
+ * What a flow consists of, in the order in which it is written: a job before those that it waits for, so that it
+ * is there when they come. Trees are walked as they are needed, never as a whole: children may come from a
+ * generator, a hundred thousand of them.
+ */
+import { bounds } from './bounds.js'
+import type { EnqueueOptions, JobDefinition } from './definition.js'
+import { MillraceError } from './errors.js'
+import { type FailurePolicy, failurePolicies } from './family.js'
+import { invalid, name, noUnknownIn, oneOf } from './options.js'
+
+/** Options of a job in a flow: its place and time are given by the flow. */
+export type NodeOptions = Omit<EnqueueOptions, 'id' | 'delay' | 'runAt' | 'dedupe' | 'signal'>
+
+// biome-ignore lint/suspicious/noExplicitAny: a flow has jobs of every type; `FlowTree` checks each with its input
+export type AnyNode = NodeBase<JobDefinition<any, any, any>>
+
+interface NodeBase<Job> {
+  readonly job: Job
+  readonly input?: unknown
+  readonly options?: NodeOptions
+  /** What it means for those that wait for this job when it dies or is cancelled. @default 'fail' */
+  readonly onFailure?: FailurePolicy
+  /**
+   * Undoes this job, if it has completed, when the flow fails at a job with `onFailure: 'compensate'`. Its input is
+   * `{ input, result }` of this job.
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  readonly compensate?: JobDefinition<any, any, any>
+  readonly children?: Iterable<unknown>
+  readonly after?: readonly string[]
+}
+
+/** One job of a flow. */
+export interface PlannedNode {
+  readonly ordinal: number
+  readonly node: string | undefined
+  readonly spec: AnyNode
+  /** Those that wait for it, by their ordinals. */
+  readonly parents: readonly number[]
+  readonly waits: boolean
+}
+
+/** Either the next job, or the word that all children of an earlier one have come. */
+export type PlanStep = { readonly add: PlannedNode } | { readonly complete: number }
+
+export function* planTree(root: unknown): Generator<PlanStep> {
+  let count = 0
+  yield* walk(root, [], 'flow')
+
+  function* walk(raw: unknown, parents: readonly number[], path: string): Generator<PlanStep> {
+    const spec = checkNode(raw, path, ['children'])
+    const ordinal = count++
+    if (count > bounds.flow) throw tooMany()
+    if (path.length > deepest) throw tooDeep(path)
+    yield { add: { ordinal, node: undefined, spec, parents, waits: spec.children !== undefined } }
+    if (spec.children === undefined) return
+    let index = 0
+    for (const child of spec.children) yield* walk(child, [ordinal], `${path}.children[${index++}]`)
+    if (index === 0) throw invalid(`${path}.children`, [], 'at least one child, or no `children`')
+    yield { complete: ordinal }
+  }
+}
+
+/** Of paths like `flow.children[0].children[0]`: some hundred levels. */
+const deepest = 4_096
+
+/** Each after the one before it. */
+export function* planChain(links: readonly unknown[]): Generator<PlanStep> {
+  if (!Array.isArray(links) || links.length === 0) throw invalid('chain', links, 'an array of at least one job')
+  if (links.length > bounds.flow) throw tooMany()
+  const last = links.length - 1
+  for (let i = last; i >= 0; i--) {
+    const ordinal = last - i
+    const parents = i === last ? [] : [ordinal - 1]
+    yield { add: { ordinal, node: undefined, spec: checkNode(links[i], `chain[${i}]`, []), parents, waits: i > 0 } }
+    if (i < last) yield { complete: ordinal - 1 }
+  }
+}
+
+/** Named jobs, each after those that it names. `join` is the last one where several have none after them. */
+export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNode): Generator<PlanStep> {
+  const specs = new Map(
+    Object.entries(nodes).map(([key, raw]) => [
+      name(key, 'nodes'),
+      checkNode(raw, `nodes.${key}`, ['after']),
+    ]),
+  )
+  if (specs.size === 0) throw invalid('nodes', nodes, 'at least one job')
+  if (specs.size > bounds.page) throw invalid('nodes', specs.size, `at most ${bounds.page} jobs`, bounds.page)
+  const dependents = dependentsOf(specs)
+  const sinks = [...specs.keys()].filter((key) => dependents.get(key)?.length === 0)
+  const order = inOrder(specs, dependents, sinks)
+  const ordinals = new Map<string, number>()
+  const joins = sinks.length > 1
+  if (joins) yield { add: { ordinal: 0, node: undefined, spec: join, parents: [], waits: true } }
+  for (const key of order) {
+    const spec = specs.get(key) as AnyNode
+    const ordinal = ordinals.size + (joins ? 1 : 0)
+    ordinals.set(key, ordinal)
+    const waiters = (dependents.get(key) ?? []).map((other) => ordinals.get(other) as number)
+    const parents = waiters.length === 0 && joins ? [0] : waiters
+    yield { add: { ordinal, node: key, spec, parents, waits: (spec.after ?? []).length > 0 } }
+  }
+  if (joins) yield { complete: 0 }
+  for (const [key, ordinal] of ordinals) if ((specs.get(key)?.after ?? []).length > 0) yield { complete: ordinal }
+}
+
+function dependentsOf(specs: ReadonlyMap<string, AnyNode>): Map<string, string[]> {
+  const dependents = new Map<string, string[]>([...specs.keys()].map((key) => [key, []]))
+  for (const [key, { after = [] }] of specs) {
+    if (new Set(after).size !== after.length) throw invalid(`nodes.${key}.after`, after, 'each name once')
+    for (const other of after) {
+      if (other === key) throw invalid(`nodes.${key}.after`, other, 'another node: it cannot wait for itself')
+      const list = dependents.get(other)
+      if (list === undefined)
+        throw invalid(`nodes.${key}.after`, other, `one of the nodes: ${[...specs.keys()].join(', ')}`)
+      list.push(key)
+    }
+  }
+  return dependents
+}
+
+/** Every job behind all those that wait for it. */
+function inOrder(
+  specs: ReadonlyMap<string, AnyNode>,
+  dependents: ReadonlyMap<string, readonly string[]>,
+  sinks: readonly string[],
+): string[] {
+  const open = new Map([...dependents].map(([key, list]) => [key, list.length]))
+  const order = [...sinks]
+  for (const key of order) {
+    for (const other of specs.get(key)?.after ?? []) {
+      const left = (open.get(other) as number) - 1
+      open.set(other, left)
+      if (left === 0) order.push(other)
+    }
+  }
+  if (order.length < specs.size) {
+    const stuck = [...specs.keys()].filter((key) => !order.includes(key))
+    throw new MillraceError(
+      'INVALID_OPTION',
+      `nodes wait for each other in a circle, so that none could ever run: ${stuck.join(', ')}`,
+      { field: 'nodes', value: stuck },
+    )
+  }
+  return order
+}
+
+function checkNode(raw: unknown, path: string, more: readonly string[]): AnyNode {
+  const known = ['job', 'input', 'options', 'onFailure', 'compensate', ...more]
+  noUnknownIn(path, raw as object, known)
+  const spec = raw as AnyNode
+  if (typeof spec.job?.run !== 'function' || spec.job.policy === undefined)
+    throw invalid(`${path}.job`, spec.job, 'a definition made by defineJob')
+  if (spec.onFailure !== undefined) oneOf(spec.onFailure, failurePolicies, `${path}.onFailure`)
+  return spec
+}
+
+function tooMany(): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `a flow has at most ${bounds.flow} jobs; split it, or let its jobs take several things each`,
+    { field: 'flow', limit: bounds.flow },
+  )
+}
+
+function tooDeep(path: string): MillraceError {
+  return new MillraceError('INVALID_OPTION', `the flow is nested too deep, at ${path.slice(-60)}; use mill.chain`, {
+    field: 'flow',
+  })
+}
