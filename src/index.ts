@@ -7,7 +7,9 @@ export {
   type RetryOptions,
 } from './client/dead.js'
 export type { TransactionOption } from './client/enqueue.js'
+export type { FlowChain, FlowGraph, FlowOptions, FlowResult, FlowTree } from './client/flow.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
+export { FlowHandle, type Graph, type GraphNode } from './client/graph.js'
 export {
   type CancelResult,
   type EnqueueStatus,
@@ -35,6 +37,7 @@ export type { Clock } from './core/clock.js'
 export { type Codec, jsonCodec } from './core/codec.js'
 export {
   type AnyJob,
+  type Child,
   cancel,
   Directive,
   defineJob,
@@ -57,6 +60,7 @@ export {
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export type { FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
 export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
 export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
 export type { DepthPolicy, Overflow } from './core/flow/depth.js'
@@ -95,6 +99,7 @@ export type {
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
 export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
+export type { AnyNode, NodeOptions } from './core/plan.js'
 export type {
   AcquireRequest,
   AcquireResult,
@@ -116,6 +121,8 @@ export type {
   JobPage,
   JobQuery,
   KindCounts,
+  LinkPage,
+  LinkQuery,
   OperateReport,
   OrphanedJob,
   Report,

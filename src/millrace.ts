@@ -1,7 +1,16 @@
 import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
+import {
+  type FlowChain,
+  type FlowGraph,
+  type FlowOptions,
+  type FlowResult,
+  Flows,
+  type FlowTree,
+} from './client/flow.js'
 import { DefinitionHandle } from './client/gates.js'
+import type { FlowHandle } from './client/graph.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import type { Limiter } from './client/limiter.js'
 import { Limiters } from './client/limiters.js'
@@ -18,6 +27,7 @@ import { Emitter, type EventName, type Listener, type MillraceEvents } from './c
 import { compileQueue, type QueueOptions, type RateOptions } from './core/flow/options.js'
 import { type JobState, jobStates } from './core/job.js'
 import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
+import type { AnyNode } from './core/plan.js'
 import type { Store } from './core/store.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
@@ -78,6 +88,7 @@ export class Millrace {
   readonly #jobs = new Map<string, AnyJob>()
   readonly #inspector: Inspector
   readonly #enqueuer: Enqueuer
+  readonly #flows: Flows
   readonly #workers = new Set<Worker>()
 
   constructor(options: MillraceOptions) {
@@ -86,6 +97,7 @@ export class Millrace {
     this.#runtime = new MillraceRuntime(options, this.#jobs)
     this.#inspector = new Inspector(this.#runtime)
     this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
+    this.#flows = new Flows(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
   }
 
@@ -116,6 +128,35 @@ export class Millrace {
     options?: Omit<EnqueueOptions, 'id'>,
   ): Promise<JobHandle<R>[]> {
     return this.#enqueuer.enqueueMany(job, inputs, options)
+  }
+
+  /**
+   * Adds jobs that depend on each other. A tree: `{ job, input, children: […] }`, where a job runs after its
+   * children and reads their results. Or a graph: `{ nodes: { name: { job, input, after: [names] } } }`. Up to 500
+   * jobs are added at once or not at all; a larger flow in several writes, and children may come from a generator.
+   * What cannot be added as a whole is cancelled.
+   */
+  flow<const N extends Readonly<Record<string, AnyNode>>>(
+    graph: { readonly nodes: N & FlowGraph<N> },
+    options?: FlowOptions,
+  ): Promise<FlowHandle>
+  flow<const T extends AnyNode>(
+    tree: T & FlowTree<T>,
+    options?: FlowOptions,
+  ): Promise<FlowHandle<FlowResult<T>>>
+  flow(
+    given: AnyNode | { readonly nodes: Readonly<Record<string, AnyNode>> },
+    options?: FlowOptions,
+  ): Promise<FlowHandle<never>> {
+    return 'nodes' in given ? this.#flows.graph(given.nodes, options) : this.#flows.tree(given, options)
+  }
+
+  /** Adds jobs that run one after the other; each can read the result of the one before it. */
+  chain<const C extends readonly AnyNode[]>(
+    links: C & FlowChain<C>,
+    options?: FlowOptions,
+  ): Promise<FlowHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
+    return this.#flows.chain(links, options)
   }
 
   /** The handle of a job by its id. Pass its definition to type the result: `mill.job(id, sendEmail)`. */

@@ -18,7 +18,7 @@ import {
   notHere,
   type SandboxOptions,
 } from './handler.js'
-import type { LogLevel } from './job.js'
+import type { Failure, FinalState, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 
 /** What a handler gets besides its input. */
@@ -43,6 +43,31 @@ export interface JobContext {
    * another stands for it then, because of its `dedupe`: that is known only when the outcome is written.
    */
   readonly enqueue: EnqueueFromHandler
+  /**
+   * What this job waited for, in the order in which it was added, page by page: all of it, or the jobs of one
+   * definition, whose results are typed by it. Children that failed are among them if their `onFailure` is
+   * 'continue'.
+   */
+  readonly children: <I = unknown, O = I, R = unknown>(
+    job?: JobDefinition<I, O, R>,
+  ) => AsyncGenerator<Child<R>, void, undefined>
+  /** The results of those of its children that are of this definition and completed, in that order. */
+  readonly results: <I, O, R>(job: JobDefinition<I, O, R>) => Promise<R[]>
+  /** The result of the one child of this definition, or of the node of this name; CHILD_FAILED if it has none. */
+  readonly resultOf: <I, O, R>(job: JobDefinition<I, O, R>, node?: string) => Promise<R>
+}
+
+/** A child that has ended, as its parent's handler sees it. */
+export interface Child<R = unknown> {
+  readonly id: string
+  /** The name of its definition. */
+  readonly name: string
+  /** Its name in the flow, if it has one. */
+  readonly node: string | undefined
+  readonly state: FinalState
+  /** Undefined unless it completed. */
+  readonly result: R | undefined
+  readonly failure: Failure | undefined
 }
 
 export type EnqueueFromHandler = <I, O, R>(

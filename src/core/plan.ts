@@ -67,13 +67,16 @@ const deepest = 4_096
 
 /** Each after the one before it. */
 export function* planChain(links: readonly unknown[]): Generator<PlanStep> {
-  if (!Array.isArray(links) || links.length === 0) throw invalid('chain', links, 'an array of at least one job')
+  if (!Array.isArray(links) || links.length === 0)
+    throw invalid('chain', links, 'an array of at least one job')
   if (links.length > bounds.flow) throw tooMany()
   const last = links.length - 1
   for (let i = last; i >= 0; i--) {
     const ordinal = last - i
     const parents = i === last ? [] : [ordinal - 1]
-    yield { add: { ordinal, node: undefined, spec: checkNode(links[i], `chain[${i}]`, []), parents, waits: i > 0 } }
+    yield {
+      add: { ordinal, node: undefined, spec: checkNode(links[i], `chain[${i}]`, []), parents, waits: i > 0 },
+    }
     if (i < last) yield { complete: ordinal - 1 }
   }
 }
@@ -93,7 +96,10 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
   const order = inOrder(specs, dependents, sinks)
   const ordinals = new Map<string, number>()
   const joins = sinks.length > 1
-  if (joins) yield { add: { ordinal: 0, node: undefined, spec: join, parents: [], waits: true } }
+  if (joins) {
+    const options = { queue: queueOf(specs.get(sinks[0] as string) as AnyNode) }
+    yield { add: { ordinal: 0, node: undefined, spec: { ...join, options }, parents: [], waits: true } }
+  }
   for (const key of order) {
     const spec = specs.get(key) as AnyNode
     const ordinal = ordinals.size + (joins ? 1 : 0)
@@ -103,7 +109,12 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
     yield { add: { ordinal, node: key, spec, parents, waits: (spec.after ?? []).length > 0 } }
   }
   if (joins) yield { complete: 0 }
-  for (const [key, ordinal] of ordinals) if ((specs.get(key)?.after ?? []).length > 0) yield { complete: ordinal }
+  for (const [key, ordinal] of ordinals)
+    if ((specs.get(key)?.after ?? []).length > 0) yield { complete: ordinal }
+}
+
+function queueOf({ options, job }: AnyNode): string {
+  return options?.queue ?? job.policy.queue
 }
 
 function dependentsOf(specs: ReadonlyMap<string, AnyNode>): Map<string, string[]> {
@@ -166,7 +177,11 @@ function tooMany(): MillraceError {
 }
 
 function tooDeep(path: string): MillraceError {
-  return new MillraceError('INVALID_OPTION', `the flow is nested too deep, at ${path.slice(-60)}; use mill.chain`, {
-    field: 'flow',
-  })
+  return new MillraceError(
+    'INVALID_OPTION',
+    `the flow is nested too deep, at ${path.slice(-60)}; use mill.chain`,
+    {
+      field: 'flow',
+    },
+  )
 }

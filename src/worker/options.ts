@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { builtInJobs } from '../client/built-in.js'
 import { bounds } from '../core/bounds.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
@@ -65,7 +66,7 @@ export function compileWorker(raw: WorkerOptions, jobs: ReadonlyMap<string, AnyJ
   if (lease < 100) throw invalid('lease', raw.lease, 'at least 100 ms', 100)
   return {
     concurrency,
-    known: new Set(jobs.keys()),
+    known: new Set([...builtInJobs.keys(), ...jobs.keys()]),
     queues: queues.map((queue, i) => name(queue, `queues[${i}]`)),
     lanes: compileLanes(raw.lanes ?? {}, concurrency),
     lease,

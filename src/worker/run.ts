@@ -2,6 +2,7 @@ import { encodeInput, newJob } from '../client/new-job.js'
 import { placement } from '../client/placement.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
+import { Children, type ReadChildren } from '../core/children.js'
 import { jsonCodec } from '../core/codec.js'
 import {
   type AnyJob,
@@ -17,6 +18,7 @@ import { laneNames } from '../core/lanes.js'
 import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
+import { readChildren } from './family.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -46,6 +48,8 @@ export class Run implements JobContext {
   /** Ends what runs it, or its wait for that, when it runs in a sandbox. */
   kill: (() => void) | undefined
   inserts: NewJob[] | undefined
+  /** Added if it dies of a child: what undoes the others. */
+  undo: NewJob[] | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener
   #progressText: string | undefined
@@ -161,6 +165,26 @@ export class Run implements JobContext {
       return jobId(added.id)
     }
   }
+
+  get children(): JobContext['children'] {
+    return this.#childReader.all
+  }
+
+  get results(): JobContext['results'] {
+    return this.#childReader.results
+  }
+
+  get resultOf(): JobContext['resultOf'] {
+    return this.#childReader.resultOf
+  }
+
+  get #childReader(): Children {
+    return new Children((name, cursor) => this.readChildren(name, cursor))
+  }
+
+  /** A page of its children that have ended. */
+  readonly readChildren: ReadChildren = (name, cursor) =>
+    readChildren(this.#runtime, this.job.id, name, cursor)
 
   #tooLate(): MillraceError {
     return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)

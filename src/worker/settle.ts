@@ -53,7 +53,8 @@ export class Exchange {
   /** Hands over an outcome; a job that never started has no run. */
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
     // What a failed attempt added goes with it: the next attempt will add it again.
-    const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
+    const added = outcome.to === 'completed' ? run?.inserts : run?.undo
+    const inserts = added === undefined ? undefined : [...added]
     const { id, token } = job
     this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
     this.wake()

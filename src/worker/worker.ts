@@ -1,7 +1,9 @@
+import { builtInJobs } from '../client/built-in.js'
 import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import type { Family } from '../core/family.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
 import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
@@ -14,11 +16,13 @@ import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
 import { concludeError, execute } from './execute.js'
 import { batchKey, executeBatch } from './execute-batch.js'
+import { mayBeHindered, obstacle } from './family.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { Lookout } from './lookout.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
 import { Run } from './run.js'
+import type { Kind } from './sandbox/child.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
 import { Sweeper } from './sweep.js'
@@ -70,8 +74,8 @@ export class Worker {
       this.#tellStopped = resolve
     })
     this.#runtime = runtime
-    this.#jobs = jobs
     this.#options = compileWorker(options, jobs)
+    this.#jobs = new Map([...builtInJobs, ...jobs])
     this.id = `${this.#options.name}-${newToken().slice(0, 12)}`
     this.#fetcher = new Fetcher(this.#options)
     this.#lookout = new Lookout(runtime.clock, this.#options.poll, () => this.#exchange.wake())
@@ -329,6 +333,22 @@ export class Worker {
     this.#countSlot(job.lane, 1)
     const run = this.#begin(job, definition)
     const kind = this.#sandboxes && sandboxFor(definition, job)
+    if (mayBeHindered(job.family)) return void this.#startIfItMay(run, job.family, kind)
+    this.#execute(run, kind)
+  }
+
+  /** Once it is clear that what became of its children lets it run. */
+  async #startIfItMay(run: Run, family: Family, kind: Kind | undefined): Promise<void> {
+    try {
+      const outcome = await obstacle(run, family, this.#runtime, this.#jobs)
+      if (outcome !== undefined) return this.#finished(run, outcome)
+    } catch (error) {
+      return this.#finished(run, concludeError(run, this.#runtime, error))
+    }
+    if (!run.ended) this.#execute(run, kind)
+  }
+
+  #execute(run: Run, kind: Kind | undefined): void {
     if (kind === undefined) execute(run, this.#runtime, this.#finished)
     else execute(run, this.#runtime, this.#finished, (run, input) => this.#sandboxes?.run(run, input, kind))
   }

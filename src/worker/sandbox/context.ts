@@ -1,4 +1,5 @@
 import { bounds } from '../../core/bounds.js'
+import { type ChildPage, Children } from '../../core/children.js'
 import { jsonCodec } from '../../core/codec.js'
 import type { EnqueueFromHandler, JobContext } from '../../core/definition.js'
 import { MillraceError } from '../../core/errors.js'
@@ -99,6 +100,22 @@ export class SandboxContext implements JobContext {
       return id as string
     }
   }
+
+  get children(): JobContext['children'] {
+    return this.#children.all
+  }
+
+  get results(): JobContext['results'] {
+    return this.#children.results
+  }
+
+  get resultOf(): JobContext['resultOf'] {
+    return this.#children.resultOf
+  }
+
+  readonly #children = new Children((of, cursor) => {
+    return this.#ask({ verb: 'children', of, cursor }) as Promise<ChildPage>
+  })
 
   #ask(question: Question): Promise<unknown> {
     if (this.#ended) throw tooLate(this.jobId)

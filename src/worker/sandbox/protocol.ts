@@ -48,12 +48,14 @@ export interface Report {
 }
 
 /** What only the worker can do for a handler. Each verb has its own fields; the answer is one value. */
-export interface Question {
-  readonly verb: 'enqueue'
-  readonly job: string
-  readonly input: string
-  readonly options: string | undefined
-}
+export type Question =
+  | {
+      readonly verb: 'enqueue'
+      readonly job: string
+      readonly input: string
+      readonly options: string | undefined
+    }
+  | { readonly verb: 'children'; readonly of: string | undefined; readonly cursor: string | undefined }
 
 export type Answer = { readonly value: string } | { readonly error: Thrown }
 

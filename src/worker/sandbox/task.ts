@@ -103,9 +103,18 @@ async function answer(run: Run, question: Question, jobs: ReadonlyMap<string, An
   }
 }
 
-function ask(
+function ask(run: Run, question: Question, jobs: ReadonlyMap<string, AnyJob>): Promise<unknown> {
+  switch (question.verb) {
+    case 'enqueue':
+      return enqueue(run, question, jobs)
+    case 'children':
+      return run.readChildren(question.of, question.cursor)
+  }
+}
+
+function enqueue(
   run: Run,
-  { job, input, options }: Question,
+  { job, input, options }: Extract<Question, { verb: 'enqueue' }>,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<unknown> {
   const definition = jobs.get(job)

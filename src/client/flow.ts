@@ -1,0 +1,286 @@
+import { bounds } from '../core/bounds.js'
+import { type AnyJob, checkDefinition, type JobDefinition, parseInput } from '../core/definition.js'
+import { type Duration, milliseconds } from '../core/duration.js'
+import { MillraceError, queueFull } from '../core/errors.js'
+import type { FailurePolicy, NewFamily } from '../core/family.js'
+import { isFinal, type NewJob } from '../core/job.js'
+import { invalid, jobId, noUnknown } from '../core/options.js'
+import {
+  type NodeOptions,
+  type PlannedNode,
+  type PlanStep,
+  planChain,
+  planGraph,
+  planTree,
+} from '../core/plan.js'
+import type { InsertResult } from '../core/store.js'
+import { newId } from '../system/ids.js'
+import { nextTurn } from '../system/turn.js'
+import { joinJob } from './built-in.js'
+import type { Declarations } from './declare.js'
+import { FlowHandle } from './graph.js'
+import type { Inspector } from './inspect.js'
+import { encodeInput, newJob } from './new-job.js'
+import { placement } from './placement.js'
+import type { Runtime } from './runtime.js'
+import { undoText } from './undo.js'
+
+type InputOf<J> = J extends JobDefinition<infer I, infer _O, infer _R> ? I : never
+type ResultOf<J> = J extends JobDefinition<infer _I, infer _O, infer R> ? R : never
+
+interface NodeShape<J> {
+  readonly job: J
+  readonly input: InputOf<J>
+  readonly options?: NodeOptions
+  /** What it means for those that wait for this job when it dies or is cancelled. @default 'fail' */
+  readonly onFailure?: FailurePolicy
+  /**
+   * Undoes this job, if it has completed, when the flow fails at a job with `onFailure: 'compensate'`. Gets its
+   * input and result.
+   */
+  readonly compensate?: JobDefinition<
+    { readonly input: InputOf<J>; readonly result: ResultOf<J> },
+    // biome-ignore lint/suspicious/noExplicitAny: what becomes of the input inside does not matter
+    any,
+    unknown
+  >
+}
+
+/** A job with those that it waits for; each input is typed by its own job. */
+export type FlowTree<T> = T extends { readonly job: infer J }
+  ? NodeShape<J> & {
+      readonly children?: T extends { readonly children: infer C } ? FlowChildren<C> : never
+    }
+  : never
+
+type FlowChildren<C> = C extends readonly unknown[]
+  ? { readonly [K in keyof C]: FlowTree<C[K]> }
+  : C extends Iterable<infer T>
+    ? Iterable<FlowTree<T>>
+    : never
+
+/** Named jobs, each after those that it names. */
+export type FlowGraph<N> = {
+  readonly [K in keyof N]: N[K] extends { readonly job: infer J }
+    ? NodeShape<J> & { readonly after?: readonly Exclude<keyof N, K>[] }
+    : never
+}
+
+/** Jobs one after the other. */
+export type FlowChain<C> = {
+  readonly [K in keyof C]: C[K] extends { readonly job: infer J } ? NodeShape<J> : never
+}
+
+export type FlowResult<T> = T extends { readonly job: infer J } ? ResultOf<J> : unknown
+
+export interface FlowOptions {
+  /** Of the job that the flow leads to. A flow whose id exists is not added again. */
+  readonly id?: string
+  /**
+   * How long a flow that takes more than one write may stay unfinished, if its process is lost meanwhile; then the
+   * job that it leads to dies with FLOW_INCOMPLETE. Counted from its beginning. @default '10m'
+   */
+  readonly patience?: Duration
+}
+
+/** Jobs of one write. A larger flow takes several, with time for others in between. */
+const perWrite = 500
+
+/** Adds jobs that wait for each other. */
+export class Flows {
+  readonly #runtime: Runtime
+  readonly #inspector: Inspector
+  readonly #declarations: Declarations
+
+  constructor(runtime: Runtime, inspector: Inspector, declarations: Declarations) {
+    this.#runtime = runtime
+    this.#inspector = inspector
+    this.#declarations = declarations
+  }
+
+  tree<R>(root: unknown, options?: FlowOptions): Promise<FlowHandle<R>> {
+    return this.#build(planTree(root), options)
+  }
+
+  chain<R>(links: readonly unknown[], options?: FlowOptions): Promise<FlowHandle<R>> {
+    return this.#build(planChain(links), options)
+  }
+
+  graph<R>(nodes: Readonly<Record<string, unknown>>, options?: FlowOptions): Promise<FlowHandle<R>> {
+    return this.#build(planGraph(nodes, { job: joinJob, input: null }), options)
+  }
+
+  async #build<R>(steps: Iterable<PlanStep>, options: FlowOptions = {}): Promise<FlowHandle<R>> {
+    noUnknown(options, ['id', 'patience'], 'flow')
+    const id = options.id === undefined ? newId(this.#runtime.clock.now()) : flowId(options.id)
+    const patience = milliseconds(options.patience ?? '10m', 'patience')
+    const site = new BuildingSite(id)
+    await this.#runtime.ready()
+    try {
+      for (const step of steps) {
+        if ('complete' in step) site.complete(step.complete)
+        else site.add(await this.#prepare(step.add))
+        if (site.size === perWrite && !(await this.#write(site, patience))) break
+      }
+      await this.#write(site, patience)
+    } catch (error) {
+      if (site.begun) await this.#abandon(id)
+      throw error
+    }
+    return new FlowHandle<R>(id, site.status, this.#inspector, this.#runtime)
+  }
+
+  async #prepare(planned: PlannedNode): Promise<Prepared> {
+    const { job, input, options, compensate } = planned.spec
+    checkDefinition(job)
+    await parseInput(job, input)
+    const text = encodeInput(this.#runtime, input)
+    const place = placement(job, input, options)
+    if (place?.dedupe !== undefined) throw cannotDedupe(job)
+    if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
+    return { planned, text, place, undo: compensate && undoText(compensate, text) }
+  }
+
+  /** Writes what has gathered; false when there is nothing left to do, because the flow is there already. */
+  async #write(site: BuildingSite, patience: number): Promise<boolean> {
+    const { nodes, finished } = site.take()
+    if (nodes.length > 0) {
+      const jobs = nodes.map((node) => this.#newJob(site, node, patience))
+      if (site.begun) await nextTurn()
+      site.written(jobs, await this.#runtime.store.insert(jobs))
+      if (site.isOver) return false
+      this.#tell(jobs)
+    }
+    for (let i = 0; i < finished.length; i += bounds.batch)
+      await this.#runtime.store.operate({ ids: finished.slice(i, i + bounds.batch) }, { do: 'seal' })
+    return true
+  }
+
+  #newJob(site: BuildingSite, { planned, text, place, undo, waits }: Placed, patience: number): NewJob {
+    const { job, options, onFailure = 'fail' } = planned.spec
+    const family: NewFamily = {
+      flow: site.id,
+      node: planned.node,
+      parents: planned.parents.map((parent) => ({ id: site.idOf(parent), onFailure, wakes: false, undo })),
+      waits,
+      patience,
+    }
+    const made = newJob(this.#runtime, job, text, place, { ...options, id: site.idOf(planned.ordinal) })
+    return { ...made, family }
+  }
+
+  #tell(jobs: readonly NewJob[]): void {
+    const { events } = this.#runtime
+    if (!events.wants('enqueued')) return
+    for (const { id, name, queue } of jobs) events.emit('enqueued', { id, name, queue, duplicate: false })
+  }
+
+  /** Half a flow is no flow: what was written is cancelled, the rest never comes. */
+  async #abandon(id: string): Promise<void> {
+    const reason = 'the flow could not be added as a whole'
+    await this.#inspector.cancel({ id }, reason).catch((error: unknown) => {
+      this.#runtime.events.emit('error', { error, during: 'flow' })
+    })
+  }
+}
+
+interface Prepared {
+  readonly planned: PlannedNode
+  readonly text: string
+  readonly place: ReturnType<typeof placement>
+  readonly undo: string | undefined
+}
+
+interface Placed extends Prepared {
+  readonly waits: NewFamily['waits']
+}
+
+/** What is ready to be written, and which jobs still miss children. */
+class BuildingSite {
+  readonly id: string
+  /** Something of it is in the store. */
+  begun = false
+  /** It had been added before, and has ended. */
+  isOver = false
+  status: 'inserted' | 'duplicate' = 'inserted'
+  #nodes: Prepared[] = []
+  /** Ordinals of jobs here whose children have all come. */
+  #complete = new Set<number>()
+  /** Ids of jobs written before, whose children are all in the next write. */
+  #finished: string[] = []
+  #firstHere = 0
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  get size(): number {
+    return this.#nodes.length
+  }
+
+  /** The flow's own id is that of the job that it leads to; the others follow in the order of their parts. */
+  idOf(ordinal: number): string {
+    return ordinal === 0 ? this.id : `${this.id}.${String(ordinal).padStart(ordinalDigits, '0')}`
+  }
+
+  add(node: Prepared): void {
+    this.#nodes.push(node)
+  }
+
+  complete(ordinal: number): void {
+    if (ordinal >= this.#firstHere) this.#complete.add(ordinal)
+    else this.#finished.push(this.idOf(ordinal))
+  }
+
+  take(): { nodes: Placed[]; finished: string[] } {
+    const nodes = this.#nodes.map((node) => ({ ...node, waits: this.#waits(node.planned) }))
+    const finished = this.#finished
+    this.#firstHere += nodes.length
+    this.#nodes = []
+    this.#complete = new Set()
+    this.#finished = []
+    return { nodes, finished }
+  }
+
+  #waits({ ordinal, waits }: PlannedNode): NewFamily['waits'] {
+    if (!waits) return 'no'
+    return this.#complete.has(ordinal) ? 'sealed' : 'open'
+  }
+
+  written(jobs: readonly NewJob[], results: readonly InsertResult[]): void {
+    const first = results[0]
+    if (!this.begun && first !== undefined) {
+      if (first.status === 'full' && first.overflow !== undefined)
+        throw queueFull((jobs[0] as NewJob).queue, first.overflow)
+      if (first.status === 'duplicate') this.status = 'duplicate'
+      this.isOver = first.state !== undefined && isFinal(first.state)
+    }
+    this.begun = true
+    const orphan = results.findIndex(({ status }) => status === 'orphaned')
+    if (orphan >= 0 && this.status === 'inserted') throw gone(this.id)
+  }
+}
+
+const ordinalDigits = 7
+
+function flowId(id: string): string {
+  const most = bounds.idLength - ordinalDigits - 1
+  if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a flow`, most)
+  return id
+}
+
+function cannotDedupe(job: AnyJob): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `job '${job.name}' has a dedupe key, and in a flow no job can stand for another; use a definition without one`,
+    { field: 'dedupe', value: job.name },
+  )
+}
+
+function gone(id: string): MillraceError {
+  return new MillraceError(
+    'FLOW_INCOMPLETE',
+    `flow ${id} was cancelled, or took longer than its \`patience\`, before all of its jobs were added`,
+    { field: 'id', value: id },
+  )
+}

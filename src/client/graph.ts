@@ -1,0 +1,119 @@
+import { bounds } from '../core/bounds.js'
+import type { FailurePolicy, LinkRecord } from '../core/family.js'
+import type { Failure, JobRecord, JobState } from '../core/job.js'
+import { integer } from '../core/options.js'
+import { type EnqueueStatus, type Inspector, JobHandle } from './inspect.js'
+import type { Runtime } from './runtime.js'
+
+/** One job of a flow, as it stands. */
+export interface GraphNode {
+  readonly id: string
+  /** Its name in the flow, if it has one. */
+  readonly node: string | undefined
+  /** The name of its definition. */
+  readonly name: string
+  /** `removed`: it is kept no more; undefined only while it has not been seen to end. */
+  readonly state: JobState | 'removed'
+  readonly failure: Failure | undefined
+  readonly onFailure: FailurePolicy | undefined
+  /** Jobs that wait for it, and those that it waits for. */
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+}
+
+export interface Graph {
+  /** The job that the flow leads to comes first, what it waits for behind it. */
+  readonly nodes: readonly GraphNode[]
+  /** There are more than asked for. */
+  readonly more: boolean
+}
+
+/** The caller's end of a flow: of the job that it leads to, with all that this one waits for. */
+export class FlowHandle<R = unknown> extends JobHandle<R> {
+  readonly #runtime: Runtime
+
+  constructor(id: string, status: EnqueueStatus | undefined, inspector: Inspector, runtime: Runtime) {
+    super(id, status, inspector)
+    this.#runtime = runtime
+  }
+
+  /** The jobs of the flow with their states. @param options.limit 1 to 10,000; 1,000 unless told */
+  graph(options: { readonly limit?: number } = {}): Promise<Graph> {
+    return readGraph(this.#runtime, this.id, integer(options.limit ?? 1_000, 'limit', 1, 10_000))
+  }
+}
+
+async function readGraph(runtime: Runtime, root: string, limit: number): Promise<Graph> {
+  await runtime.ready()
+  const walk = new Walk(root, limit)
+  for (let parents = walk.next(); parents.length > 0 && !walk.isFull; parents = walk.next()) {
+    let cursor: string | undefined
+    do {
+      const page = await runtime.store.links({ parents, limit: bounds.page, cursor })
+      for (const link of page.links) walk.add(link)
+      cursor = page.cursor
+    } while (cursor !== undefined && !walk.isFull)
+  }
+  const records = new Map<string, JobRecord>()
+  for (let i = 0; i < walk.ids.length; i += bounds.page) {
+    const ids = walk.ids.slice(i, i + bounds.page)
+    for (const record of await runtime.store.get(ids))
+      if (record !== undefined) records.set(record.id, record)
+  }
+  return { nodes: walk.ids.map((id) => walk.nodeOf(id, records.get(id))), more: walk.isFull }
+}
+
+/** Breadth first, each job once. */
+class Walk {
+  readonly ids: string[]
+  isFull = false
+  readonly #limit: number
+  readonly #links = new Map<string, LinkRecord[]>()
+  readonly #children = new Map<string, string[]>()
+  #asked = 0
+
+  constructor(root: string, limit: number) {
+    this.ids = [root]
+    this.#limit = limit
+    this.#links.set(root, [])
+  }
+
+  /** Jobs whose children are not known yet. */
+  next(): string[] {
+    const parents = this.ids.slice(this.#asked, this.#asked + bounds.page)
+    this.#asked += parents.length
+    return parents
+  }
+
+  add(link: LinkRecord): void {
+    const known = this.#links.get(link.child)
+    if (known === undefined && this.ids.length >= this.#limit) {
+      this.isFull = true
+      return
+    }
+    if (known === undefined) {
+      this.ids.push(link.child)
+      this.#links.set(link.child, [link])
+    } else {
+      known.push(link)
+    }
+    const children = this.#children.get(link.parent)
+    if (children === undefined) this.#children.set(link.parent, [link.child])
+    else children.push(link.child)
+  }
+
+  nodeOf(id: string, record: JobRecord | undefined): GraphNode {
+    const links = this.#links.get(id) ?? []
+    const link = links[0]
+    return {
+      id,
+      node: link?.node ?? record?.family?.node,
+      name: link?.name ?? record?.name ?? '',
+      state: record?.state ?? link?.end ?? 'removed',
+      failure: record?.failure ?? link?.failure,
+      onFailure: link?.onFailure,
+      before: links.map(({ parent }) => parent),
+      after: this.#children.get(id) ?? [],
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import type { AnyJob } from '../core/definition.js'
+import type { LinkRecord } from '../core/family.js'
+import type { NewJob } from '../core/job.js'
+import { encodeInput, newJob } from './new-job.js'
+import { placement } from './placement.js'
+import type { Runtime } from './runtime.js'
+
+/** What undoes a job of a flow, as its parent's link keeps it. */
+export interface Undo {
+  readonly name: string
+  readonly queue: string
+  readonly lane: number
+  readonly maxAttempts: number
+  readonly maxCrashes: number
+  /** Encoded input of the job that is to be undone. */
+  readonly of: string
+}
+
+export function undoText({ name, policy }: AnyJob, of: string): string {
+  const { queue, lane, maxAttempts, maxCrashes } = policy
+  return JSON.stringify({ name, queue, lane, maxAttempts, maxCrashes, of } satisfies Undo)
+}
+
+/** Jobs that undo these, in this order, each when the one before it has ended in any way. */
+export function makeUndo(
+  runtime: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+  flow: string,
+  done: readonly LinkRecord[],
+): NewJob[] {
+  const last = done.length - 1
+  const idOf = (i: number) => `${flow}.undo.${String(i).padStart(7, '0')}`
+  const made = done.map((link, i): NewJob => {
+    const undo = JSON.parse(link.undo as string) as Undo
+    const result = link.result === undefined ? undefined : runtime.codec.decode(link.result)
+    const input = { input: runtime.codec.decode(undo.of), result }
+    const parent = { id: idOf(i + 1), onFailure: 'continue', wakes: false, undo: undefined } as const
+    return {
+      ...undoJob(runtime, jobs.get(undo.name), undo, input),
+      id: idOf(i),
+      family: {
+        flow: idOf(last),
+        node: undefined,
+        parents: i === last ? [] : [parent],
+        waits: i === 0 ? 'no' : 'sealed',
+        patience: 0,
+      },
+    }
+  })
+  return made.reverse()
+}
+
+/** By its definition where that is known here; otherwise by what its flow was told of it. */
+function undoJob(runtime: Runtime, job: AnyJob | undefined, undo: Undo, input: unknown): NewJob {
+  const text = encodeInput(runtime, input)
+  if (job !== undefined) return newJob(runtime, job, text, placement(job, input, undefined), undefined)
+  const { name, queue, lane, maxAttempts, maxCrashes } = undo
+  return {
+    id: '',
+    name,
+    queue,
+    lane,
+    input: text,
+    delay: 0,
+    runAt: undefined,
+    maxAttempts,
+    maxCrashes,
+    overrides: undefined,
+    tags: undefined,
+    metadata: undefined,
+    flow: undefined,
+    dedupe: undefined,
+    family: undefined,
+    guard: undefined,
+  }
+}

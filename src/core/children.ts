@@ -1,0 +1,57 @@
+import { type Child, checkDefinition, type JobContext } from './definition.js'
+import { MillraceError } from './errors.js'
+
+export interface ChildPage {
+  readonly children: readonly Child[]
+  readonly cursor: string | undefined
+}
+
+/** Children of a running job, or those of one definition, page by page. */
+export type ReadChildren = (name: string | undefined, cursor: string | undefined) => Promise<ChildPage>
+
+/** The part of a handler's context that is about its children, wherever it runs. */
+export class Children {
+  readonly #read: ReadChildren
+
+  constructor(read: ReadChildren) {
+    this.#read = read
+  }
+
+  readonly all: JobContext['children'] = (job) =>
+    this.#all(job?.name) as AsyncGenerator<never, void, undefined>
+
+  readonly results: JobContext['results'] = async (job) => {
+    checkDefinition(job)
+    const results: never[] = []
+    for await (const { state, result } of this.#all(job.name))
+      if (state === 'completed') results.push(result as never)
+    return results
+  }
+
+  readonly resultOf: JobContext['resultOf'] = async (job, node) => {
+    checkDefinition(job)
+    for await (const child of this.#all(job.name)) {
+      if (node !== undefined && child.node !== node) continue
+      if (child.state === 'completed') return child.result as never
+      throw noResult(job.name, node, `${child.id} ${child.state === 'dead' ? 'died' : 'was cancelled'}`)
+    }
+    throw noResult(job.name, node, 'there is none')
+  }
+
+  async *#all(name: string | undefined): AsyncGenerator<Child, void, undefined> {
+    let cursor: string | undefined
+    do {
+      const page = await this.#read(name, cursor)
+      yield* page.children
+      cursor = page.cursor
+    } while (cursor !== undefined)
+  }
+}
+
+function noResult(name: string, node: string | undefined, why: string): MillraceError {
+  const which = node === undefined ? `of '${name}'` : `'${node}' of '${name}'`
+  return new MillraceError('CHILD_FAILED', `the child ${which} has no result: ${why}`, {
+    field: 'job',
+    value: name,
+  })
+}
