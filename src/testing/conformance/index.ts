@@ -12,6 +12,8 @@ import { dedupeTests } from './dedupe.js'
 import { dedupeReturnTests } from './dedupe-return.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
+import { familyCancelTests, familyReplayTests, familyTests } from './family.js'
+import { checkFamilies } from './family-model.js'
 import { fencing } from './fencing.js'
 import { flowHandles } from './flow-handles.js'
 import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
@@ -92,6 +94,9 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['limiter', limiterTests],
   ['quarantine', quarantineTests],
   ['flow control over several handles', flowHandles],
+  ['family', familyTests],
+  ['family: replays', familyReplayTests],
+  ['family: cancels', familyCancelTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
@@ -103,6 +108,11 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
     runner.describe('model', () => {
       const check = () => checkAgainstModel({ make, runs: modelRuns, seed })
       runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
+    })
+    runner.describe('families', () => {
+      const fewer = Math.ceil(flowRuns / 2)
+      const check = () => checkFamilies({ make, reference, runs: fewer, seed })
+      runner.test(`${fewer} random families all come to an end`, check, modelTimeout)
     })
     runner.describe('flow control', () => {
       const fewer = Math.ceil(flowRuns / 4)
