@@ -7,6 +7,7 @@ import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store
 import { keepsKey, letGo } from './dedupe.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
+import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 import type { Lease, Worker } from './worker.js'
@@ -41,6 +42,7 @@ function settleOne(
   const lease = entry.lease as Lease
   const outcome = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
   if (outcome.to === 'cancelled') letGo(tables, entry)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) {
     tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)

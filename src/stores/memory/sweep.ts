@@ -11,7 +11,11 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
   tables.flow.setBack(tables.flow.aheadOfClock(now), now)
-  const forgotten = Math.max(forgetKeys(tables, now, limit), tables.flow.forgetIdle(now, limit))
+  const forgotten = Math.max(
+    forgetKeys(tables, now, limit),
+    tables.flow.forgetIdle(now, limit),
+    tables.guards.forget(now, limit),
+  )
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)

@@ -3,6 +3,7 @@ import type { ClaimedJob } from '../../core/job.js'
 import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
+import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
 import type { QueueRow, Tables } from './tables.js'
@@ -68,6 +69,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
   const leave = db.prepare(sql.leave)
   const head = db.prepare<[number, number], number>(sql.head).pluck()
   const again = db.prepare<[number, string], [...Row, number]>(sql.again).raw()
+  const guards = makeJobGuards(tables)
   const renewWorker = makeRenew(tables)
 
   return { take: takeAll, couldFind, opensAt }
@@ -219,7 +221,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       key: own.key,
       suspect: own.suspect,
       family: undefined,
-      guard: undefined,
+      guard: hasGuard(kind) ? guards.claim(row[0], row[1], now) : undefined,
       stepped: false,
     }
   }

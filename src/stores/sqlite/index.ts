@@ -52,6 +52,7 @@ import {
 } from './connection.js'
 import { makeExtend, makeWriteReport } from './extend.js'
 import { makeFlow } from './flow.js'
+import { makeGuard } from './guard.js'
 import { makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
@@ -194,8 +195,8 @@ export class SqliteStore implements Store {
     return Promise.reject(new Error('signal'))
   }
 
-  guard(_request: GuardRequest): Promise<GuardResult> {
-    return Promise.reject(new Error('guard'))
+  guard(request: GuardRequest): Promise<GuardResult> {
+    return this.#write((engine) => engine.guard(request))
   }
 
   begin(): Promise<StoreTransaction> {
@@ -321,6 +322,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
+    guard: makeGuard(tables, signals),
     gates: makeReadGates(places, clock),
     read,
   }

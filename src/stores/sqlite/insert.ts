@@ -5,6 +5,7 @@ import type { InsertResult } from '../../core/store.js'
 import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
 import type { Flow, Places } from './flow.js'
+import { guardColumn } from './guard.js'
 import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
@@ -140,7 +141,7 @@ export function makeInsert(
       dedupeColumn(dedupe),
       turn,
       family === undefined ? null : JSON.stringify(family),
-      guard === undefined ? null : JSON.stringify(guard),
+      guardColumn(guard),
     )
   }
 

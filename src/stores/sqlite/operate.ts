@@ -1,15 +1,17 @@
 import type { Dedupe } from '../../core/flow/dedupe.js'
+import type { NewGuard } from '../../core/guard.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
 import { dedupeColumn, makeHolders } from './dedupe.js'
+import { guardColumn, makeForgetOwn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import type { JobRow, Read } from './read.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables, traits } from './tables.js'
 
 export type Operate = (selector: Selector, command: Command) => OperateReport
 
@@ -34,6 +36,9 @@ export function makeOperate(
   const promoteOne = db.prepare(sweepSql.promote)
   const forgetDeath = makeForgetDeath(tables)
   const holders = makeHolders(tables)
+  const setGuard = db.prepare(sql.setGuard)
+  const letGoOfGuard = makeLetGo(tables)
+  const forgetOwnGuard = makeForgetOwn(tables)
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
@@ -88,6 +93,7 @@ export function makeOperate(
       return 'asked'
     }
     holders.letGo(row)
+    letGoOfGuard(row)
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     if (retain === 0) {
@@ -105,13 +111,24 @@ export function makeOperate(
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
-    const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
+    const { queue, lane, maxAttempts, guard: otherGuard } = change
+    const before = tables.kind(row.kind)
+    const kind = tables.kindOf({
+      ...before,
+      queue: queue ?? before.queue,
+      lane: lane ?? before.lane,
+      maxAttempts: maxAttempts ?? before.maxAttempts,
+      traits: traitsAfter(before.traits, otherGuard),
+    })
     const delay = Math.round(command.delay + index * command.spacing)
     const to = delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
     const dueAt = delay > 0 ? now + delay : null
     if (change.dedupe === undefined) holders.holdAgain(row, now)
     else holdOther(row, change.dedupe, now)
+    const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
+    if (otherGuard !== undefined) setGuard.run(guard, row.seq)
+    forgetOwnGuard({ id: row.id, guard })
     retryOne.run(
       stateNumber[to],
       kind.id,
@@ -150,6 +167,7 @@ export function makeOperate(
   function removeJob(row: JobRow, state: JobState) {
     if (state === 'running') return 'refused'
     if (state !== 'completed') holders.letGo(row)
+    letGoOfGuard(row)
     takeOut(row, state)
     remove(only(row.seq))
     return 'affected'
@@ -162,4 +180,9 @@ export function makeOperate(
     if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
     tally.add(kind.id, state, -1)
   }
+}
+
+function traitsAfter(before: number, guard: NewGuard | null | undefined): number {
+  if (guard === undefined) return before
+  return guard === null ? before & ~traits.guard : before | traits.guard
 }

@@ -52,6 +52,7 @@ export interface JobRow {
   readonly grp: string | null
   readonly key: string | null
   readonly dedupe: string | null
+  readonly guard: string | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }

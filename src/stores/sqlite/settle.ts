@@ -9,6 +9,7 @@ import { clean } from '../../core/text.js'
 import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
 import type { Flow, Places } from './flow.js'
+import { hasGuard, makeJobGuards } from './guard.js'
 import type { Insert } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
@@ -43,6 +44,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const complete = db.prepare(sql.complete)
   const asked = db.prepare<[number], Asked>(sql.asked)
   const holders = makeHolders(tables)
+  const guards = makeJobGuards(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
@@ -119,7 +121,9 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (at === undefined) return
       const outcome = heeded(settlement, lease, now)
       results[index] = settleResult(settlement.outcome, outcome)
-      const { name, queue } = tables.kind(lease.kind)
+      const kind = tables.kind(lease.kind)
+      const { name, queue } = kind
+      if (hasGuard(kind)) guards.settled(lease.seq, settlement.id, outcome, now)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
@@ -189,6 +193,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
       if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
+      if (tables.kind(lease.kind).traits !== 0) break
       leases.push(lease)
     }
     return leases

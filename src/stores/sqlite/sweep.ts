@@ -4,6 +4,7 @@ import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js
 import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
 import type { Flow, Places } from './flow.js'
+import { makeGuardForgetting } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { makeForgetDeath, type Remove } from './settle.js'
@@ -66,6 +67,7 @@ export function makeSweep(
   const forgetWorker = db.prepare(sql.forgetWorker)
   const forgetDeath = makeForgetDeath(tables)
   const keys = makeForgetting(tables)
+  const guards = makeGuardForgetting(tables)
 
   return async (request) => {
     const now = clock.now()
@@ -80,7 +82,8 @@ export function makeSweep(
       hasIdleGate ||
       isMiscounted ||
       ahead.length > 0 ||
-      keys.isDue(now)
+      keys.isDue(now) ||
+      guards.isDue(now)
     const done = work ? await connection.write(() => tidy(request, found.idle, ahead)) : nothing
     const next = nextDue.get()
     const { promoted, pruned, forgotten } = done
@@ -110,7 +113,11 @@ export function makeSweep(
     for (const num of idleWorkers) forgetWorker.run(num, num)
     flow.recount()
     flow.setBack(ahead, now)
-    const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
+    const forgotten = Math.max(
+      keys.forget(now, request.limit),
+      flow.forgetIdle(now, request.limit),
+      guards.forget(now, request.limit),
+    )
     return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten }
   }
 

@@ -16,6 +16,7 @@ import { fencing } from './fencing.js'
 import { flowHandles } from './flow-handles.js'
 import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
 import { groupSettings, groupTurns } from './groups.js'
+import { guardTests, guardVerbTests } from './guard.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { holdTests } from './holds.js'
@@ -92,6 +93,8 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['limiter', limiterTests],
   ['quarantine', quarantineTests],
   ['flow control over several handles', flowHandles],
+  ['guards of jobs', guardTests],
+  ['guard', guardVerbTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
