@@ -20,6 +20,8 @@ export type ErrorCode =
   | 'HANDLER_MISSING'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
+  | 'UPGRADE_FAILED'
+  | 'IDEMPOTENCY_BUSY'
   | 'NON_RETRYABLE'
   | 'RETRY_AFTER'
   | 'SHUTDOWN'

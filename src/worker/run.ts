@@ -14,9 +14,11 @@ import { MillraceError } from '../core/errors.js'
 import type { RunEvent } from '../core/events.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
-import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
+import { type CompiledPolicy, jobId, readOverrides } from '../core/options.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
+import { versionOf } from './screen.js'
+import { notTransactional, RunTransaction } from './transaction.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -46,6 +48,8 @@ export class Run implements JobContext {
   /** Ends what runs it, or its wait for that, when it runs in a sandbox. */
   kill: (() => void) | undefined
   inserts: NewJob[] | undefined
+  /** Of a transactional definition. */
+  readonly transaction: RunTransaction | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener
   #progressText: string | undefined
@@ -65,6 +69,7 @@ export class Run implements JobContext {
     this.#runtime = runtime
     this.#listener = listener
     this.startedAt = startedAt
+    if (definition.transactional) this.transaction = new RunTransaction(job.id, () => runtime.store)
   }
 
   get jobId(): string {
@@ -85,6 +90,10 @@ export class Run implements JobContext {
 
   get maxAttempts(): number {
     return this.job.maxAttempts
+  }
+
+  get idempotencyKey(): string {
+    return this.job.guard?.key ?? this.job.id
   }
 
   get createdAt(): Date {
@@ -110,6 +119,20 @@ export class Run implements JobContext {
     if (this.stopped !== undefined) return
     this.stopped = reason
     this.#controller?.abort(reason)
+    this.rollback(reason)
+  }
+
+  /** What its handler wrote with `tx` is not to be. */
+  rollback(reason?: MillraceError): void {
+    const { events } = this.#runtime
+    this.transaction
+      ?.rollback(reason)
+      .catch((error: unknown) => events.emit('error', { error, during: 'rollback' }))
+  }
+
+  /** The form of its input. */
+  get version(): number {
+    return versionOf(this.job)
   }
 
   /** The definition's policy, with what this one job carries. */
@@ -162,6 +185,13 @@ export class Run implements JobContext {
     }
   }
 
+  get tx(): <Tx = unknown>() => Promise<Tx> {
+    return async <Tx>() => {
+      if (this.transaction === undefined) throw notTransactional(this.name)
+      return (await this.transaction.tx()) as Tx
+    }
+  }
+
   #tooLate(): MillraceError {
     return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
   }
@@ -186,13 +216,5 @@ export class Run implements JobContext {
   event(): RunEvent {
     const { id, name, queue, lane, attempt } = this.job
     return { id, name, queue, priority: laneNames[lane] ?? 'default', attempt, worker: this.#listener.id }
-  }
-}
-
-function readOverrides(text: string): PolicyOverrides {
-  try {
-    return JSON.parse(text) as PolicyOverrides
-  } catch {
-    return {} // a damaged row falls back to its definition
   }
 }

@@ -22,6 +22,12 @@ interface Ended {
   readonly run: Run | undefined
 }
 
+export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: Run | undefined): Settlement {
+  // What a failed attempt added goes with it: the next attempt will add it again.
+  const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
+  return { id, token, outcome, inserts, report: run?.takeReport() }
+}
+
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
@@ -52,10 +58,7 @@ export class Exchange {
 
   /** Hands over an outcome; a job that never started has no run. */
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
-    // What a failed attempt added goes with it: the next attempt will add it again.
-    const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
-    const { id, token } = job
-    this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
+    this.#ended.push({ job, settlement: settlementOf(job, outcome, run), run })
     this.wake()
   }
 

@@ -5,6 +5,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { LogLevel } from '../../core/job.js'
 import { invalid } from '../../core/options.js'
 import { clean } from '../../core/text.js'
+import { notTransactional } from '../transaction.js'
 import type { Answer, Assignment, FromChild, Question, Report, ToChild } from './protocol.js'
 import { unpack } from './thrown.js'
 
@@ -54,6 +55,10 @@ export class SandboxContext implements JobContext {
     return this.#assignment.maxAttempts
   }
 
+  get idempotencyKey(): string {
+    return this.#assignment.idempotencyKey
+  }
+
   get createdAt(): Date {
     return new Date(this.#assignment.createdAt)
   }
@@ -98,6 +103,10 @@ export class SandboxContext implements JobContext {
       })
       return id as string
     }
+  }
+
+  get tx(): <Tx = unknown>() => Promise<Tx> {
+    return () => Promise.reject(notTransactional(this.name))
   }
 
   #ask(question: Question): Promise<unknown> {
