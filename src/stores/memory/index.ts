@@ -183,8 +183,9 @@ export class MemoryStore implements Store {
     return result
   }
 
-  begin(): Promise<StoreTransaction> {
-    return Promise.reject(new Error('begin'))
+  async begin(): Promise<StoreTransaction> {
+    this.#open()
+    throw noTransactions()
   }
 
   links(_query: LinkQuery): Promise<LinkPage> {

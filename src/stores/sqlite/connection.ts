@@ -173,6 +173,19 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
   }
 }
 
+/** Another connection to a file that is open already. */
+export async function openBeside({ file, synchronous, busyTimeout }: ConnectionOptions): Promise<Database> {
+  const Database = await loadDriver()
+  return patiently(busyTimeout, () => {
+    const db = new Database(file, { timeout: 0 })
+    db.pragma(`synchronous = ${synchronous}`)
+    db.pragma(`wal_autocheckpoint = ${checkpointPages}`)
+    return db
+  })
+}
+
+const checkpointPages = 4000
+
 async function prepare(db: Database, options: ConnectionOptions): Promise<void> {
   // Another process may be switching the file to WAL or migrating it at this moment.
   await patiently(options.busyTimeout, () => {
@@ -189,7 +202,7 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     db.pragma('cache_size = -65536')
     db.pragma('temp_store = memory')
     db.pragma('foreign_keys = off')
-    db.pragma('wal_autocheckpoint = 4000')
+    db.pragma(`wal_autocheckpoint = ${checkpointPages}`)
     migrate(db, options.file)
   })
   if (options.integrityCheck !== 'off') {

@@ -61,6 +61,7 @@ import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Tables } from './tables.js'
+import { makeInserting, Transactions } from './transaction.js'
 
 export interface SqliteOptions {
   /** Path of the database file. It may hold the caller's own tables too. */
@@ -106,7 +107,7 @@ export class SqliteStore implements Store {
   open(): Promise<void> {
     this.#opening ??= openConnection(this.#options).then(
       (connection) => {
-        this.#engine = makeEngine(connection, this.#clock)
+        this.#engine = makeEngine(connection, this.#clock, this.#options)
       },
       (error: unknown) => {
         this.#opening = undefined // the next call may find the file in order
@@ -120,6 +121,7 @@ export class SqliteStore implements Store {
     const engine = this.#engine
     this.#engine = undefined
     engine?.signals.stop()
+    await engine?.transactions.close()
     await engine?.connection.close()
   }
 
@@ -199,8 +201,8 @@ export class SqliteStore implements Store {
     return this.#write((engine) => engine.guard(request))
   }
 
-  begin(): Promise<StoreTransaction> {
-    return Promise.reject(new Error('begin'))
+  async begin(): Promise<StoreTransaction> {
+    return this.#open().transactions.begin()
   }
 
   links(_query: LinkQuery): Promise<LinkPage> {
@@ -229,7 +231,7 @@ export class SqliteStore implements Store {
 
   /** The caller commits: no group, no signal; other connections notice by themselves. */
   #insertInto(tx: unknown, jobs: readonly NewJob[]): InsertResult[] {
-    this.#open()
+    const engine = this.#open()
     const db = tx as Database
     if (typeof db?.prepare !== 'function' || db.inTransaction !== true) {
       throw new MillraceError(
@@ -249,9 +251,9 @@ export class SqliteStore implements Store {
         },
       )
     }
-    let insert = this.#foreign.get(db)
+    let insert = engine.transactions.insertInto(db) ?? this.#foreign.get(db)
     if (insert === undefined) {
-      insert = makeForeignInsert(db, this.#clock)
+      insert = makeInserting(db, this.#clock, deaf).insertAtOnce
       this.#foreign.set(db, insert)
     }
     try {
@@ -287,7 +289,7 @@ function atomically<T>(db: Database, work: () => T): T {
 type Engine = ReturnType<typeof makeEngine>
 
 /** The verbs over one connection, each prepared once. */
-function makeEngine(connection: Connection, clock: Clock) {
+function makeEngine(connection: Connection, clock: Clock, options: ConnectionOptions) {
   const tables = new Tables(connection.db, clock)
   const signals = new Signals(connection)
   const { flow, places } = makeFlow(tables, signals)
@@ -323,6 +325,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
     guard: makeGuard(tables, signals),
+    transactions: new Transactions(options, clock, (signal) => signals.tell(signal)),
     gates: makeReadGates(places, clock),
     read,
   }
@@ -347,25 +350,6 @@ function makeEngine(connection: Connection, clock: Clock) {
   function renew(request: ExtendRequest): ExtendResult {
     if (request.held.length > 0) signals.reported(request.held)
     return extend(request)
-  }
-}
-
-function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]) => InsertResult[] {
-  const tables = new Tables(db, clock)
-  const { flow, places } = makeFlow(tables, deaf)
-  const pending = makePending(tables, flow, places, deaf)
-  const insert = makeInsert(tables, flow, places, pending, deaf)
-  return (jobs) => {
-    try {
-      const results = insert(jobs)
-      places.write()
-      tables.write()
-      return results
-    } finally {
-      // The caller may roll back, so nothing learned here is kept.
-      places.forget()
-      tables.forget()
-    }
   }
 }
 

@@ -10,11 +10,10 @@ import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
 import type { Flow, Places } from './flow.js'
 import { hasGuard, makeJobGuards } from './guard.js'
-import type { Insert } from './insert.js'
+import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
-import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
 
@@ -27,7 +26,7 @@ interface SettleParts {
   readonly places: Places
   readonly remove: Remove
   readonly writeReport: WriteReport
-  readonly signals: Signals
+  readonly signals: Told
 }
 
 /**

@@ -477,6 +477,12 @@ AND EXISTS (SELECT 1 FROM millrace_gate WHERE scope = 'job' AND owner = '' AND n
 `,
 } as const
 
+export const transaction = {
+  isLeased: `
+SELECT 1 FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ?
+`,
+} as const
+
 export const migrations: readonly { readonly version: number; readonly name: string; readonly sql: string }[] = [
   { version: 1, name: 'foundation', sql: `
 -- All names start with millrace_, because the file may hold the caller's own tables too.

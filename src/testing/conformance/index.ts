@@ -36,6 +36,7 @@ import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+import { transactionTests } from './transaction.js'
 
 export type { Runner, StoreHarness } from './harness.js'
 
@@ -95,6 +96,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['flow control over several handles', flowHandles],
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],
+  ['begin: transactions', transactionTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
