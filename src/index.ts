@@ -9,6 +9,14 @@ export {
 export type { TransactionOption } from './client/enqueue.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
 export {
+  type Beginning,
+  type BeginOptions,
+  type Begun,
+  Idempotency,
+  type IdempotentContext,
+  type IdempotentOptions,
+} from './client/idempotency.js'
+export {
   type CancelResult,
   type EnqueueStatus,
   JobHandle,
@@ -57,6 +65,7 @@ export {
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export type { CompiledEvolution } from './core/evolution.js'
 export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
 export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
 export type { DepthPolicy, Overflow } from './core/flow/depth.js'
@@ -73,6 +82,7 @@ export type {
 } from './core/flow/options.js'
 export type { Rate } from './core/flow/rate.js'
 export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow/settings.js'
+export type { ClaimedGuard, GuardRequest, GuardResult, NewGuard } from './core/guard.js'
 export {
   type CompiledSandbox,
   defineHandler,
@@ -81,6 +91,7 @@ export {
   type HandlerModule,
   type SandboxOptions,
 } from './core/handler.js'
+export type { CompiledIdempotency, IdempotencyOptions } from './core/idempotency.js'
 export type {
   AttemptRecord,
   ClaimedJob,
@@ -126,6 +137,7 @@ export type {
   SettleResult,
   Signal,
   Store,
+  StoreTransaction,
   SweepReport,
   SweepRequest,
 } from './core/store.js'

@@ -2,6 +2,7 @@ import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
 import { DefinitionHandle } from './client/gates.js'
+import { Idempotency, type IdempotentContext, type IdempotentOptions } from './client/idempotency.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import type { Limiter } from './client/limiter.js'
 import { Limiters } from './client/limiters.js'
@@ -74,6 +75,8 @@ const millraceOptions = [
 export class Millrace {
   /** Dead letters: list, group, retry, purge. */
   readonly dead: DeadLetters
+  /** Idempotency keys by hand: begin, complete, fail. */
+  readonly idempotency: Idempotency
   readonly #runtime: MillraceRuntime
   readonly #jobs = new Map<string, AnyJob>()
   readonly #inspector: Inspector
@@ -87,6 +90,7 @@ export class Millrace {
     this.#inspector = new Inspector(this.#runtime)
     this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
+    this.idempotency = new Idempotency(this.#runtime)
   }
 
   /** Opens the store now, so that a wrong path or a damaged file shows at the start. */
@@ -153,6 +157,19 @@ export class Millrace {
   limiter(name: string, rate?: RateOptions): Limiter {
     this.#runtime.refuseWhenClosed()
     return this.#runtime.limiters.of(name, rate)
+  }
+
+  /**
+   * Does the work once per key, over all processes, and stores what came of it: whoever calls with the same key later
+   * gets that. While another is at it, waits for the end. Work that throws is not done, and the next call tries again.
+   * Keys are not those of jobs with `idempotency`.
+   */
+  idempotent<R>(
+    key: string | number,
+    fn: (context: IdempotentContext) => R | PromiseLike<R>,
+    options: IdempotentOptions = {},
+  ): Promise<R> {
+    return this.idempotency.run(key, fn, options)
   }
 
   stats(): Promise<Stats> {
