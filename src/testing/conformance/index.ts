@@ -17,6 +17,7 @@ import { flowHandles } from './flow-handles.js'
 import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
 import { groupSettings, groupTurns } from './groups.js'
 import { guardTests, guardVerbTests } from './guard.js'
+import { checkGuards } from './guard-model.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { holdTests } from './holds.js'
@@ -108,6 +109,11 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
     runner.describe('model', () => {
       const check = () => checkAgainstModel({ make, runs: modelRuns, seed })
       runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
+    })
+    runner.describe('guards', () => {
+      const runs = Math.ceil(modelRuns / 4)
+      const check = () => checkGuards({ make, runs, seed })
+      runner.test(`${runs} random runs let one at a time work under a key`, check, modelTimeout)
     })
     runner.describe('flow control', () => {
       const fewer = Math.ceil(flowRuns / 4)
