@@ -62,21 +62,22 @@ export async function checkGuards(
 
 function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
   const which = fc.nat(20)
+  const ms = fc.constantFrom(1, 1_000, 6_000, 21_000)
   const key = fc.constantFrom(...keys)
   const how = fc.constantFrom<How>('complete', 'complete', 'die', 'stop', 'retry', 'release', 'snooze')
   const word = fc.constantFrom('begin' as const, 'begin' as const, 'complete' as const, 'fail' as const)
   const caller = fc.constantFrom('x', 'y')
   const command = fc.constantFrom('cancel' as const, 'retry' as const, 'remove' as const)
   const step: Arbitrary<Step> = fc.oneof(
-    fc.record({ do: fc.constant('insert' as const), key, kept: fc.boolean() }),
-    fc.record({ do: fc.constant('claim' as const), handle: fc.nat(1) }),
-    fc.record({ do: fc.constant('settle' as const), which, how }),
-    fc.record({ do: fc.constant('crash' as const) }),
-    fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(1, 1_000, 6_000, 21_000) }),
-    fc.record({ do: fc.constant('operate' as const), which, command }),
-    fc.record({ do: fc.constant('call' as const), key, caller, word }),
+    { weight: 3, arbitrary: fc.record({ do: fc.constant('insert' as const), key, kept: fc.boolean() }) },
+    { weight: 4, arbitrary: fc.record({ do: fc.constant('claim' as const), handle: fc.nat(1) }) },
+    { weight: 4, arbitrary: fc.record({ do: fc.constant('settle' as const), which, how }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('operate' as const), which, command }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('call' as const), key, caller, word }) },
   )
-  return fc.array(step, { minLength: 1, maxLength: 40 })
+  return fc.array(step, { minLength: 10, maxLength: 60, size: 'max' })
 }
 
 /** Who has a key: a job until it ends, a caller until its time is over. */
@@ -165,8 +166,9 @@ class World {
     const result = `"${++this.#results}"`
     const outcome = this.#outcome(job, how, result)
     assert.equal(await settle(this.#store(), job, outcome, { worker }), 'applied')
-    if (job.guard?.status === 'begun' && outcome.to === 'completed') this.#keep(job.id, result)
-    else if (isFinal(outcome.to)) this.#letGo(job.id)
+    const key = this.#keyOf.get(job.id) as string
+    if (job.guard?.status === 'begun' && outcome.to === 'completed') this.#keep(key, job.id, result)
+    else if (isFinal(outcome.to)) this.#letGo(key, job.id)
   }
 
   #outcome(job: ClaimedJob, how: How, result: string): Outcome {
@@ -214,9 +216,9 @@ class World {
     } as const
     const { affected } = await this.#store().operate({ ids: [id] }, words[command])
     if (affected.length === 0) return
-    if (command !== 'retry') return this.#letGo(id)
-    // What it did itself is to be done again.
     const key = this.#keyOf.get(id) as string
+    if (command !== 'retry') return this.#letGo(key, id)
+    // What it did itself is to be done again.
     if (this.#stored.get(key)?.by === id) this.#stored.delete(key)
   }
 
@@ -242,8 +244,8 @@ class World {
     const { status } = await store.guard(request)
     if (has) {
       assert.equal(status, 'applied')
-      if (word === 'fail') this.#letGo(holder)
-      else this.#keep(holder, result)
+      if (word === 'fail') this.#letGo(key, holder)
+      else this.#keep(key, holder, result)
     } else if (word === 'complete' && stored?.by === holder && this.#storedUnder(key) !== undefined) {
       assert.equal(status, 'applied', 'a word repeated')
     } else {
@@ -287,14 +289,13 @@ class World {
     return stored !== undefined && stored.until > this.#now ? stored : undefined
   }
 
-  #keep(holder: string, result: string): void {
-    const key = [...this.#holding].find(([, held]) => held.holder === holder)?.[0]
-    assert.ok(key !== undefined, `${holder} has a key`)
+  #keep(key: string, holder: string, result: string): void {
+    assert.equal(this.#holderOf(key), holder)
     this.#holding.delete(key)
     this.#stored.set(key, { result, by: holder, until: this.#now + retain })
   }
 
-  #letGo(holder: string): void {
-    for (const [key, held] of this.#holding) if (held.holder === holder) this.#holding.delete(key)
+  #letGo(key: string, holder: string): void {
+    if (this.#holderOf(key) === holder) this.#holding.delete(key)
   }
 }
