@@ -53,8 +53,9 @@ export interface JobContext {
   /**
    * With `transactional`: the transaction in which the job completes, begun by the first call. For SQLite a
    * better-sqlite3 database: `const db = await tx<Database>()`. What is written with it is there if and only if the
-   * job completes; any other end rolls it back. Other writers wait from the first call to the end of the handler, so
-   * call it late and end soon, and write nothing else in between without it.
+   * job completes; any other end rolls it back. Where there is one writer at a time, all others wait from the first
+   * call to the end of the handler: call it late, end soon (within half of the worker's lease), write nothing without
+   * it in between, and nothing with it afterwards.
    */
   readonly tx: <Tx = unknown>() => Promise<Tx>
 }

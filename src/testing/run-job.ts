@@ -83,7 +83,7 @@ class Trial<R> {
     const { events, clock } = this.runtime
     events.on('progress', (event) => this.#progress.push(event.progress))
     events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
-    const listener = { id: 'test', reported() {} }
+    const listener = { id: 'test', reported() {}, began() {} }
     const { signal } = options
     const run = new Run(claim(job, input, options), job, this.runtime, listener, clock.monotonic())
     const stop = () => run.stop(signal?.reason)

@@ -26,6 +26,8 @@ export interface RunListener {
   readonly id: string
   /** Progress or a log line is waiting to be written. */
   reported(run: Run): void
+  /** Its transaction is open. */
+  began(run: Run): void
 }
 
 /**
@@ -38,6 +40,8 @@ export class Run implements JobContext {
   readonly startedAt: number
   /** Monotonic time of the next thing to happen to it: the timeout, then the abandonment. */
   deadline = Number.POSITIVE_INFINITY
+  /** Milliseconds that its transaction may be open, if that ends sooner than its timeout. */
+  mostOpen: number | undefined
   /** Why it was told to stop. */
   stopped: MillraceError | undefined
   cancelReason: string | undefined
@@ -188,7 +192,10 @@ export class Run implements JobContext {
   get tx(): <Tx = unknown>() => Promise<Tx> {
     return async <Tx>() => {
       if (this.transaction === undefined) throw notTransactional(this.name)
-      return (await this.transaction.tx()) as Tx
+      const isFirst = !this.transaction.isUsed
+      const tx = await this.transaction.tx()
+      if (isFirst) this.#listener.began(this)
+      return tx as Tx
     }
   }
 

@@ -70,6 +70,14 @@ export class RunTransaction {
   }
 }
 
+export function openTooLong(limit: number): MillraceError {
+  return new MillraceError(
+    'JOB_TIMEOUT',
+    `the job's transaction was open for ${limit} ms, half of its worker's lease, which cannot be renewed meanwhile; ask for \`tx\` later, end sooner, or give the worker a longer lease`,
+    { field: 'lease', limit },
+  )
+}
+
 export function notTransactional(job: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',

@@ -23,7 +23,7 @@ import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { isOfNewerDeploy, needsScreening, outcomeOfGuard } from './screen.js'
 import { Exchange, settlementOf } from './settle.js'
 import { Sweeper } from './sweep.js'
-import { noTransactions, type RunTransaction } from './transaction.js'
+import { noTransactions, openTooLong, type RunTransaction } from './transaction.js'
 import { Waiting } from './waiting.js'
 
 /** Jobs of names that nobody here knows are put off this long, for a worker that does. */
@@ -450,13 +450,7 @@ export class Worker {
   /** The first time: tell the handler to stop. The second: it did not, or cannot, so go on without it. */
   #overdue(run: Run): void {
     if (run.stopped === undefined) {
-      const { timeout } = run.policy
-      this.#stopRun(
-        run,
-        new MillraceError('JOB_TIMEOUT', `the job ran longer than its timeout of ${timeout} ms`, {
-          limit: timeout,
-        }),
-      )
+      this.#stopRun(run, run.mostOpen === undefined ? timedOut(run) : openTooLong(run.mostOpen))
     } else {
       this.#abandon(run, run.stopped)
     }
@@ -496,6 +490,16 @@ export class Worker {
     return [...this.#waiting.take(which), ...this.#batches.remove(which)]
   }
 
+  /** While it is open nothing else is written, the renewal of the lease neither: it must end before that does. */
+  began(run: Run): void {
+    const most = this.#options.lease / 2
+    const until = this.#runtime.clock.monotonic() + most
+    if (run.ended || run.stopped !== undefined || run.deadline <= until) return
+    run.deadline = until
+    run.mostOpen = most
+    this.#deadlines.watch(until)
+  }
+
   reported(_run: Run): void {
     this.#lease.beatSoon()
   }
@@ -512,4 +516,9 @@ export class Worker {
   #retention(name: string): Retention {
     return this.#jobs.get(name)?.policy.retain ?? compileRetain(undefined)
   }
+}
+
+function timedOut({ policy: { timeout } }: Run): MillraceError {
+  const message = `the job ran longer than its timeout of ${timeout} ms`
+  return new MillraceError('JOB_TIMEOUT', message, { limit: timeout })
 }

@@ -267,6 +267,42 @@ describe('transactional completion', () => {
     expect(seen).toEqual(['first', 'third'])
   })
 
+  test('one that is open for half of the worker’s lease is rolled back: the lease must be renewed', async () => {
+    const began = signal()
+    const { mill, post, entries } = ledger(
+      async (db) => {
+        add(db, 1)
+        began.give()
+        await new Promise(() => {})
+      },
+      { timeout: '1h' },
+    )
+    const job = await mill.enqueue(post, null)
+    await mill.worker({ handleSignals: false, lease: '20s', abandonAfter: 0 }).start()
+    await began.promise
+    await mill.clock.advance(9_990)
+    expect(await job.state()).toBe('running')
+    await mill.clock.advance(20)
+    await expect(job.result()).rejects.toThrow('was open for 10000 ms, half of its worker')
+    expect(entries()).toEqual([])
+  })
+
+  test('other writes of the process come between two transactions', async () => {
+    const store = new SqliteStore({ file: file(), synchronous: 'normal' })
+    opened.push(store)
+    await store.open()
+    const order: string[] = []
+    const first = await store.begin()
+    const written = store.configure({ queue: 'x', paused: true }).then(() => order.push('written'))
+    const second = store.begin().then((transaction) => {
+      order.push('second')
+      return transaction.rollback()
+    })
+    await first.rollback()
+    await Promise.all([written, second])
+    expect(order).toEqual(['written', 'second'])
+  })
+
   test('a handler that never asks for its transaction settles as any other', async () => {
     const path = file()
     const quiet = defineJob({ name: 'quiet', transactional: true, run: (n: number) => n * 2 })

@@ -59,6 +59,11 @@ export class Connection {
     })
   }
 
+  /** Resolves when what waits at this moment has had its turn. */
+  async waitedFor(): Promise<void> {
+    if (this.#waiting.length > 0) await this.write(() => {}).catch(() => {})
+  }
+
   /** Called by work that is being written: `fn` runs once the transaction has committed, never if it has not. */
   afterCommit(fn: () => void): void {
     this.#afterCommit.push(fn)

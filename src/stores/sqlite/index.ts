@@ -325,7 +325,12 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
     guard: makeGuard(tables, signals),
-    transactions: new Transactions(options, clock, (signal) => signals.tell(signal)),
+    transactions: new Transactions(
+      options,
+      clock,
+      (signal) => signals.tell(signal),
+      () => connection.waitedFor(),
+    ),
     gates: makeReadGates(places, clock),
     read,
   }

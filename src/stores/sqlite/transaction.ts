@@ -1,7 +1,8 @@
 /**
  * Transactions of handlers, on a connection of their own beside the one that everything else goes over. There is one
- * at a time: SQLite has one writer. The connection is kept after a commit. After anything else it is closed, so that
- * a handler that goes on has nothing left to write with, least of all the transaction of another.
+ * at a time: SQLite has one writer. The connection is kept after a commit, when its handler has returned. After
+ * anything else it is closed, so that a handler that goes on has nothing left to write with, least of all the
+ * transaction of another.
  */
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
@@ -38,6 +39,7 @@ export class Transactions {
   readonly #options: ConnectionOptions
   readonly #clock: Clock
   readonly #tell: (signal: Signal) => void
+  readonly #othersFirst: () => Promise<void>
   /** Where the next one is written, if there is such a connection already. */
   #desk: Desk | undefined
   /** In line for their turn, behind the one that has it. */
@@ -45,10 +47,17 @@ export class Transactions {
   #inUse = false
   #closed = false
 
-  constructor(options: ConnectionOptions, clock: Clock, tell: (signal: Signal) => void) {
+  /** `othersFirst`: resolves when the writes that wait on the other connection are through. */
+  constructor(
+    options: ConnectionOptions,
+    clock: Clock,
+    tell: (signal: Signal) => void,
+    othersFirst: () => Promise<void>,
+  ) {
     this.#options = options
     this.#clock = clock
     this.#tell = tell
+    this.#othersFirst = othersFirst
   }
 
   /** Inserts into the one that is open, when `db` is what it is written with. */
@@ -61,6 +70,8 @@ export class Transactions {
     if (file === ':memory:') throw notAFile()
     await this.#turn()
     try {
+      // One transaction after the other would keep leases from being renewed.
+      await this.#othersFirst()
       if (this.#closed) throw closed()
       const desk = this.#desk ?? makeDesk(await openBeside(this.#options), this.#clock, this.#tell)
       this.#desk = desk
