@@ -184,12 +184,12 @@ export async function openBeside({ file, synchronous, busyTimeout }: ConnectionO
   return patiently(busyTimeout, () => {
     const db = new Database(file, { timeout: 0 })
     db.pragma(`synchronous = ${synchronous}`)
-    db.pragma(`wal_autocheckpoint = ${checkpointPages}`)
+    db.pragma(checkpointing)
     return db
   })
 }
 
-const checkpointPages = 4000
+const checkpointing = 'wal_autocheckpoint = 4000'
 
 async function prepare(db: Database, options: ConnectionOptions): Promise<void> {
   // Another process may be switching the file to WAL or migrating it at this moment.
@@ -207,7 +207,7 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     db.pragma('cache_size = -65536')
     db.pragma('temp_store = memory')
     db.pragma('foreign_keys = off')
-    db.pragma(`wal_autocheckpoint = ${checkpointPages}`)
+    db.pragma(checkpointing)
     migrate(db, options.file)
   })
   if (options.integrityCheck !== 'off') {
