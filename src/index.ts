@@ -11,6 +11,14 @@ export type { FlowChain, FlowGraph, FlowOptions, FlowResult, FlowTree } from './
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
 export { FlowHandle, type Graph, type GraphNode } from './client/graph.js'
 export {
+  type Beginning,
+  type BeginOptions,
+  type Begun,
+  Idempotency,
+  type IdempotentContext,
+  type IdempotentOptions,
+} from './client/idempotency.js'
+export {
   type CancelResult,
   type EnqueueStatus,
   JobHandle,
@@ -60,6 +68,7 @@ export {
   RetryAfter,
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
+export type { CompiledEvolution } from './core/evolution.js'
 export type { FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
 export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
 export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
@@ -77,6 +86,7 @@ export type {
 } from './core/flow/options.js'
 export type { Rate } from './core/flow/rate.js'
 export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow/settings.js'
+export type { ClaimedGuard, GuardRequest, GuardResult, NewGuard } from './core/guard.js'
 export {
   type CompiledSandbox,
   defineHandler,
@@ -85,6 +95,7 @@ export {
   type HandlerModule,
   type SandboxOptions,
 } from './core/handler.js'
+export type { CompiledIdempotency, IdempotencyOptions } from './core/idempotency.js'
 export type {
   AttemptRecord,
   ClaimedJob,
@@ -133,6 +144,7 @@ export type {
   SettleResult,
   Signal,
   Store,
+  StoreTransaction,
   SweepReport,
   SweepRequest,
 } from './core/store.js'

@@ -11,6 +11,7 @@ import {
 } from './client/flow.js'
 import { DefinitionHandle } from './client/gates.js'
 import type { FlowHandle } from './client/graph.js'
+import { Idempotency, type IdempotentContext, type IdempotentOptions } from './client/idempotency.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import type { Limiter } from './client/limiter.js'
 import { Limiters } from './client/limiters.js'
@@ -84,6 +85,8 @@ const millraceOptions = [
 export class Millrace {
   /** Dead letters: list, group, retry, purge. */
   readonly dead: DeadLetters
+  /** Idempotency keys by hand: begin, complete, fail. */
+  readonly idempotency: Idempotency
   readonly #runtime: MillraceRuntime
   readonly #jobs = new Map<string, AnyJob>()
   readonly #inspector: Inspector
@@ -99,6 +102,7 @@ export class Millrace {
     this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.#flows = new Flows(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
+    this.idempotency = new Idempotency(this.#runtime)
   }
 
   /** Opens the store now, so that a wrong path or a damaged file shows at the start. */
@@ -194,6 +198,19 @@ export class Millrace {
   limiter(name: string, rate?: RateOptions): Limiter {
     this.#runtime.refuseWhenClosed()
     return this.#runtime.limiters.of(name, rate)
+  }
+
+  /**
+   * Does the work once per key, over all processes, and stores what came of it: whoever calls with the same key later
+   * gets that. While another is at it, waits for the end. Work that throws is not done, and the next call tries again.
+   * Keys are not those of jobs with `idempotency`.
+   */
+  idempotent<R>(
+    key: string | number,
+    fn: (context: IdempotentContext) => R | PromiseLike<R>,
+    options: IdempotentOptions = {},
+  ): Promise<R> {
+    return this.idempotency.run(key, fn, options)
   }
 
   stats(): Promise<Stats> {

@@ -3,7 +3,19 @@ import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { integer, invalid, lane, name, noUnknown, time } from '../core/options.js'
+import { checkTtl } from '../core/idempotency.js'
+import type { JobRecord } from '../core/job.js'
+import {
+  type CompiledPolicy,
+  integer,
+  invalid,
+  lane,
+  name,
+  noUnknown,
+  type PolicyOverrides,
+  readOverrides,
+  time,
+} from '../core/options.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
 import { encodeInput, overrides } from './new-job.js'
@@ -96,7 +108,7 @@ export class DeadLetters {
       'retry',
     )
     const job = await this.#inspector.find({ id })
-    const change = await this.#change(job.name, options)
+    const change = await this.#change(job, options)
     const delay = options.delay === undefined ? 0 : milliseconds(options.delay, 'delay')
     const report = await this.#runtime.store.operate(
       { ids: [id] },
@@ -182,28 +194,37 @@ export class DeadLetters {
     return ends.every((end) => end.status === 'fulfilled')
   }
 
-  async #change(job: string, options: RetryOptions): Promise<RetryChange> {
-    const own = overrides(options)
+  async #change(job: JobRecord, options: RetryOptions): Promise<RetryChange> {
+    const definition = this.#jobs.get(job.name)
+    const edited = 'input' in options
+    const own = overridesAfter(job, definition, options, edited)
+    const maxAttempts =
+      options.maxAttempts === undefined
+        ? undefined
+        : integer(options.maxAttempts, 'maxAttempts', 1, bounds.attempts)
+    if (definition?.idempotency !== undefined && (own !== undefined || maxAttempts !== undefined))
+      checkTtl(definition.idempotency.ttl, policyAfter(job, definition, own, maxAttempts))
     return {
-      ...('input' in options && {
-        input: await this.#input(job, options.input),
-        ...this.#placement(job, options.input),
+      ...(edited && {
+        input: await this.#input(job.name, options.input),
+        ...this.#placement(job.name, options.input),
       }),
       ...(options.queue !== undefined && { queue: name(options.queue, 'queue') }),
       ...(options.priority !== undefined && { lane: lane(options.priority) }),
-      ...(options.maxAttempts !== undefined && {
-        maxAttempts: integer(options.maxAttempts, 'maxAttempts', 1, bounds.attempts),
-      }),
-      ...(own !== undefined && { overrides: own }),
+      ...(maxAttempts !== undefined && { maxAttempts }),
+      ...(own !== undefined && { overrides: JSON.stringify(own) }),
     }
   }
 
   /** Another input may belong to another group or key. */
-  #placement(job: string, input: unknown): Pick<RetryChange, 'flow' | 'dedupe'> {
+  #placement(job: string, input: unknown): Pick<RetryChange, 'flow' | 'dedupe' | 'guard'> {
     const definition = this.#jobs.get(job)
-    if (definition?.flow === undefined) return {}
-    const { flow = null, dedupe = null } = placement(definition, input, undefined) ?? {}
-    return { flow, dedupe }
+    if (definition === undefined) return {}
+    const { flow = null, dedupe = null, guard = null } = placement(definition, input, undefined) ?? {}
+    return {
+      ...(definition.flow !== undefined && { flow, dedupe }),
+      ...(definition.idempotency !== undefined && { guard }),
+    }
   }
 
   async #input(job: string, input: unknown): Promise<string> {
@@ -211,6 +232,33 @@ export class DeadLetters {
     if (definition !== undefined) await parseInput(definition, input)
     return encodeInput(this.#runtime, input)
   }
+}
+
+function policyAfter(
+  job: JobRecord,
+  { policy }: AnyJob,
+  own: PolicyOverrides | undefined,
+  maxAttempts = job.maxAttempts,
+): CompiledPolicy {
+  return { ...policy, ...(own ?? readOverrides(job.overrides)), maxAttempts, maxCrashes: job.maxCrashes }
+}
+
+/**
+ * What the job carries from now on; undefined when that stays as it is. An edited input has the form that the
+ * definition has now; any other keeps the form that it was enqueued with.
+ */
+function overridesAfter(
+  job: JobRecord,
+  definition: AnyJob | undefined,
+  options: RetryOptions,
+  edited: boolean,
+): PolicyOverrides | undefined {
+  const before = readOverrides(job.overrides)
+  const changes = overrides({ evolution: undefined }, options)
+  const version = edited && definition !== undefined ? definition.evolution?.version : before.version
+  if (Object.keys(changes).length === 0 && version === before.version) return undefined
+  const { version: _, ...policy } = { ...before, ...changes }
+  return { ...policy, ...(version !== undefined && { version }) }
 }
 
 function compile(filter: DeadFilter): JobFilter {

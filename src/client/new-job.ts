@@ -3,6 +3,7 @@ import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { MillraceError, show } from '../core/errors.js'
+import { checkTtl } from '../core/idempotency.js'
 import type { NewJob } from '../core/job.js'
 import {
   compileBackoff,
@@ -45,19 +46,23 @@ export function newJob(
       runAt: undefined,
       maxAttempts: policy.maxAttempts,
       maxCrashes: policy.maxCrashes,
-      overrides: undefined,
+      overrides: job.evolution === undefined ? undefined : overridesText({ version: job.evolution.version }),
       tags: undefined,
       metadata: undefined,
       flow: place?.flow,
       dedupe: place?.dedupe,
       family: undefined,
-      guard: undefined,
+      guard: place?.guard,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
   if (options.delay !== undefined && options.runAt !== undefined) {
     throw invalid('runAt', options.runAt, 'either delay or runAt, not both')
   }
+  const own = overrides(job, options)
+  const maxAttempts = integer(options.maxAttempts ?? policy.maxAttempts, 'maxAttempts', 1, bounds.attempts)
+  const maxCrashes = integer(options.maxCrashes ?? policy.maxCrashes, 'maxCrashes', 1, bounds.attempts)
+  if (place?.guard !== undefined) checkTtl(place.guard.retain, { ...policy, ...own, maxAttempts, maxCrashes })
   return {
     id: options.id === undefined ? newId(runtime.clock.now()) : jobId(options.id),
     name: job.name,
@@ -66,9 +71,9 @@ export function newJob(
     input,
     delay: options.delay === undefined ? 0 : milliseconds(options.delay, 'delay'),
     runAt: options.runAt === undefined ? undefined : epoch(options.runAt, runtime.clock.now()),
-    maxAttempts: integer(options.maxAttempts ?? policy.maxAttempts, 'maxAttempts', 1, bounds.attempts),
-    maxCrashes: integer(options.maxCrashes ?? policy.maxCrashes, 'maxCrashes', 1, bounds.attempts),
-    overrides: overrides(options),
+    maxAttempts,
+    maxCrashes,
+    overrides: overridesText(own),
     tags: options.tags === undefined ? undefined : tags(options.tags),
     metadata:
       options.metadata === undefined
@@ -77,7 +82,7 @@ export function newJob(
     flow: place?.flow,
     dedupe: place?.dedupe,
     family: undefined,
-    guard: undefined,
+    guard: place?.guard,
   }
 }
 
@@ -113,17 +118,23 @@ function epoch(value: Date | number, now: number): number {
   return Math.round(time)
 }
 
-/** The policy that this one job carries with it, as text; undefined when it follows its definition. */
-export function overrides(options: EnqueueOptions): string | undefined {
-  const { backoff, timeout, retain } = options
-  if (backoff === undefined && timeout === undefined && retain === undefined) return undefined
+/** The policy that this one job carries with it, and the form of its input. */
+export function overrides(
+  { evolution }: Pick<AnyJob, 'evolution'>,
+  { backoff, timeout, retain }: Pick<EnqueueOptions, 'backoff' | 'timeout' | 'retain'>,
+): PolicyOverrides {
   if (backoff !== undefined && (backoff as { type?: string }).type === 'custom') {
     throw invalid('backoff', backoff, 'a serialisable backoff; set a custom function on the definition')
   }
-  const own: PolicyOverrides = {
+  return {
     ...(timeout !== undefined && { timeout: milliseconds(timeout, 'timeout') }),
     ...(backoff !== undefined && { backoff: compileBackoff(backoff) }),
     ...(retain !== undefined && { retain: compileRetain(retain) }),
+    ...(evolution !== undefined && { version: evolution.version }),
   }
-  return JSON.stringify(own)
+}
+
+/** Undefined for a job that follows its definition. */
+export function overridesText(own: PolicyOverrides): string | undefined {
+  return Object.keys(own).length === 0 ? undefined : JSON.stringify(own)
 }

@@ -3,11 +3,12 @@ import { MillraceError, show } from '../core/errors.js'
 import type { Dedupe } from '../core/flow/dedupe.js'
 import { belonging, type CompiledFlow, compileDedupe } from '../core/flow/options.js'
 import type { JobFlow } from '../core/flow/settings.js'
+import type { NewGuard } from '../core/guard.js'
 import type { NewJob } from '../core/job.js'
 import { invalid } from '../core/options.js'
 
-/** What limits a job and whom it makes way for. */
-export type Placement = Pick<NewJob, 'flow' | 'dedupe'>
+/** What limits a job, whom it makes way for, and what it must not do twice. */
+export type Placement = Pick<NewJob, 'flow' | 'dedupe' | 'guard'>
 
 /** By the definition and the input; undefined for a job that has none of it. */
 export function placement(
@@ -16,11 +17,20 @@ export function placement(
   options: EnqueueOptions | undefined,
 ): Placement | undefined {
   const none = job.flow === undefined && options?.group === undefined && options?.key === undefined
-  if (none && !options?.dedupe) return undefined
+  if (none && !options?.dedupe && job.idempotency === undefined) return undefined
   const dedupe = dedupeOf(job, input, options)
   const group = text(options?.group ?? told(job, 'group', job.flow?.group, input), 'group')
   const key = keyOf(job, input, options, dedupe)
-  return { flow: flowOf(job, group, key), dedupe }
+  return { flow: flowOf(job, group, key), dedupe, guard: guardOf(job, input) }
+}
+
+/** Behind the definition's name, which has no colon: keys of one are not those of another. */
+export function guardOf(job: AnyJob, input: unknown): NewGuard | undefined {
+  const { name, idempotency } = job
+  if (idempotency === undefined) return undefined
+  const field = 'idempotency.key'
+  const key = told(job, field, idempotency.key, input, always)
+  return { key: `${name}:${belonging(key as string | number, field)}`, retain: idempotency.ttl }
 }
 
 function flowOf({ flow }: AnyJob, group: string | undefined, key: string | undefined): JobFlow | undefined {
@@ -76,9 +86,14 @@ function keepsLast({ flow }: AnyJob): boolean {
 type Told = ReturnType<NonNullable<CompiledFlow['key']>>
 
 /** What a function of the definition says about an input: checked each time, because it is not ours. */
-function told(job: AnyJob, field: string, ask: ((input: unknown) => Told) | undefined, input: unknown): Told {
+function told(
+  job: AnyJob,
+  field: string,
+  ask: ((input: unknown) => Told) | undefined,
+  input: unknown,
+  expected = orNone,
+): Told {
   if (ask === undefined) return undefined
-  const expected = 'expected it to return a text or a number for every input, or undefined for none'
   let answer: unknown
   try {
     answer = ask(input)
@@ -92,6 +107,9 @@ function told(job: AnyJob, field: string, ask: ((input: unknown) => Told) | unde
   const sentence = `${field} of job '${job.name}' returned a promise; ${expected}, at once: what takes a wait belongs into the input`
   throw new MillraceError('INVALID_OPTION', sentence, { field, value: answer })
 }
+
+const always = 'expected it to return a text or a number for every input'
+const orNone = `${always}, or undefined for none`
 
 /** None, or a name that is good for one. */
 function text(value: string | number | null | undefined, field: string): string | undefined {

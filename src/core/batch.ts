@@ -60,7 +60,7 @@ export type BatchResult<Outcome> = Outcome extends Directive
     : Outcome
 
 export interface BatchJobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Outcome>
-  extends Omit<JobOptions<Schema, Raw, Input, Outcome>, 'run' | 'sandbox'> {
+  extends Omit<JobOptions<Schema, Raw, Input, Outcome>, 'run' | 'sandbox' | 'transactional'> {
   readonly batch?: BatchOptions<Raw>
   /**
    * Runs all inputs of a batch. What it throws is the failure of every job; each is tried again, or dies, by its
@@ -114,7 +114,8 @@ export function defineBatchJob(
   return { ...definition, batch: compiled } as JobDefinition
 }
 
-const batchJobOptions = [...definitionOptions.filter((option) => option !== 'sandbox'), 'batch']
+const notOfBatches = ['sandbox', 'transactional']
+const batchJobOptions = [...definitionOptions.filter((option) => !notOfBatches.includes(option)), 'batch']
 
 function compileBatch(raw: BatchOptions<never>, run: CompiledBatch['run']): CompiledBatch {
   noUnknownIn('batch', raw, ['size', 'wait', 'by'])

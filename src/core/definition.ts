@@ -3,6 +3,7 @@ import type { BackoffOptions, CustomBackoff } from './backoff.js'
 import type { CompiledBatch } from './batch.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
+import { type CompiledEvolution, compileEvolution } from './evolution.js'
 import {
   type CompiledFlow,
   compileJobFlow,
@@ -18,6 +19,7 @@ import {
   notHere,
   type SandboxOptions,
 } from './handler.js'
+import { type CompiledIdempotency, compileIdempotency, type IdempotencyOptions } from './idempotency.js'
 import type { Failure, FinalState, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 
@@ -29,6 +31,11 @@ export interface JobContext {
   /** 1 for the first try. */
   readonly attempt: number
   readonly maxAttempts: number
+  /**
+   * The same for every attempt, for providers that take one. Where `idempotency` is set, it is the same for all jobs
+   * with that key, too; else it is the job's id.
+   */
+  readonly idempotencyKey: string
   readonly createdAt: Date
   readonly tags: readonly string[]
   readonly metadata: unknown
@@ -43,6 +50,14 @@ export interface JobContext {
    * another stands for it then, because of its `dedupe`: that is known only when the outcome is written.
    */
   readonly enqueue: EnqueueFromHandler
+  /**
+   * With `transactional`: the transaction in which the job completes, begun by the first call. For SQLite a
+   * better-sqlite3 database: `const db = await tx<Database>()`. What is written with it is there if and only if the
+   * job completes; any other end rolls it back. Where there is one writer at a time, all others wait from the first
+   * call to the end of the handler: call it late, end soon (within half of the worker's lease), write nothing without
+   * it in between, and nothing with it afterwards.
+   */
+  readonly tx: <Tx = unknown>() => Promise<Tx>
   /**
    * What this job waited for, in the order in which it was added, page by page: all of it, or the jobs of one
    * definition, whose results are typed by it. Children that failed are among them if their `onFailure` is
@@ -155,6 +170,16 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, In
   readonly run: Handler<Input, Result> | HandlerModule<Input, Result> | URL | string
   /** How a handler that is a module is kept apart. @default a process with 512 MiB */
   readonly sandbox?: SandboxOptions
+  readonly idempotency?: IdempotencyOptions<Raw>
+  /** The handler may write in the transaction that completes its job; see `tx`. @default false */
+  readonly transactional?: boolean
+  /** Of the input's form: a whole number from 1 on, raised when it changes. @default none, which counts as 0 */
+  readonly version?: number
+  /**
+   * Makes the input of a job that an older deploy enqueued, with version `from`, one of this version. It is called
+   * before the schema, each time the job runs.
+   */
+  readonly upgrade?: (input: unknown, from: number) => NoInfer<Raw> | PromiseLike<NoInfer<Raw>>
 }
 
 /**
@@ -173,6 +198,10 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   /** Throws when the handler is a module: `sandbox` says where that is. */
   readonly run: Handler<Parsed, Result>
   readonly sandbox: CompiledSandbox | undefined
+  readonly idempotency: CompiledIdempotency | undefined
+  readonly transactional: boolean
+  /** How old inputs become new ones; undefined when it has neither `version` nor `upgrade`. */
+  readonly evolution: CompiledEvolution | undefined
 }
 
 // A registry holds definitions of every type; variance of the handler's input allows no narrower type.
@@ -198,16 +227,27 @@ export function defineJob(
     throw invalid('input', options.input, 'a Standard Schema, such as a Zod, Valibot or ArkType schema')
   }
   const sandbox = compileSandbox(options.run, options.sandbox)
+  const policy = compilePolicy(options)
   return {
     name: name(options.name, 'name'),
     schema: options.input,
-    policy: compilePolicy(options),
+    policy,
     retryable: options.retryable,
     flow: compileJobFlow(options),
     batch: undefined,
     run: typeof options.run === 'function' ? options.run : notHere(options.name),
     sandbox,
+    idempotency: compileIdempotency(options.idempotency, policy),
+    transactional: compileTransactional(options.transactional, sandbox),
+    evolution: compileEvolution(options),
   }
+}
+
+function compileTransactional(raw: boolean | undefined, sandbox: CompiledSandbox | undefined): boolean {
+  if (raw !== undefined && typeof raw !== 'boolean') throw invalid('transactional', raw, 'true or false')
+  if (raw === true && sandbox !== undefined)
+    throw invalid('transactional', raw, 'a handler that is a function: no transaction reaches into a sandbox')
+  return raw ?? false
 }
 
 export const definitionOptions = [
@@ -224,6 +264,10 @@ export const definitionOptions = [
   ...jobFlowOptions,
   'run',
   'sandbox',
+  'idempotency',
+  'transactional',
+  'version',
+  'upgrade',
 ]
 
 export function checkDefinition(job: AnyJob, expected = 'a definition made by defineJob'): void {

@@ -24,6 +24,8 @@ export type ErrorCode =
   | 'FLOW_DONE'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
+  | 'UPGRADE_FAILED'
+  | 'IDEMPOTENCY_BUSY'
   | 'NON_RETRYABLE'
   | 'RETRY_AFTER'
   | 'SHUTDOWN'

@@ -26,7 +26,8 @@ export interface MillraceEvents {
   started: RunEvent & { readonly waited: number }
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }
-  completed: RunEvent & { readonly ran: number; readonly waited: number }
+  /** `stored`: its handler was not called, because another job had done the same under its idempotency key. */
+  completed: RunEvent & { readonly ran: number; readonly waited: number; readonly stored?: true }
   /** An attempt failed; `retrying`, `dead` or `cancelled` follows. */
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }
   retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
@@ -42,7 +43,7 @@ export interface MillraceEvents {
   abandoned: RunEvent & { readonly why: string }
   /** A worker's lease was lost under this job; its outcome was refused. */
   lost: RunEvent
-  /** Jobs of a name that this process does not know; they were put off for another worker. */
+  /** Jobs of a name or version that this process does not know; they were put off for another worker. */
   unknown: JobEvent
   /** The other side asked to come back later: all jobs of the key, or of the definition, wait `delay` ms. */
   limited: RunEvent & { readonly key: string | undefined; readonly delay: number }

@@ -12,10 +12,12 @@ export interface NewGuard {
 
 /** What a claim found under the job's key. */
 export interface ClaimedGuard extends NewGuard {
-  /** `busy`: another job holds it. */
+  /** `busy`: another job or caller holds it. */
   readonly status: 'begun' | 'busy' | 'done'
   /** Of `done`: what came of it. */
   readonly result: string | undefined
+  /** Of `busy`: milliseconds after which another look makes sense. */
+  readonly retryIn: number | undefined
 }
 
 export type GuardRequest =
@@ -31,10 +33,75 @@ export type GuardRequest =
   /** Lets go of the key, so that another may try. */
   | { readonly do: 'fail'; readonly key: string; readonly holder: string }
 
-/** `applied` and `lost` answer `complete` and `fail`, the others `begin`. */
+/**
+ * `applied` and `lost` answer `complete` and `fail`, the others `begin`. A `complete` repeated is `applied`. A
+ * holder whose lease ran out may still complete, as long as nobody else has taken the key and no sweep has
+ * forgotten it.
+ */
 export interface GuardResult {
   readonly status: 'begun' | 'busy' | 'done' | 'applied' | 'lost'
   readonly result: string | undefined
-  /** Of `busy`: milliseconds after which the holder's lease ends; undefined when it is a job. */
+  /** Of `busy`: milliseconds after which another look makes sense. */
   readonly retryIn: number | undefined
+}
+
+/** What a store keeps under a key. */
+export interface GuardRecord {
+  /** A job's id, or what a caller named itself. Stays when it is done: its own word, repeated, is known by it. */
+  readonly holder: string
+  /** A job has the key until it ends; a caller until `expiresAt`, unless that is renewed. */
+  readonly byJob: boolean
+  readonly done: boolean
+  /** When the holder took it. */
+  readonly since: number
+  /** End of a caller's lease or of the record's life; undefined while a job has it. */
+  readonly expiresAt: number | undefined
+  readonly result: string | undefined
+}
+
+type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
+
+/** What someone who comes to a key finds. A job that has ended, or is gone, holds nothing, whatever is written. */
+export function findGuard(
+  record: GuardRecord | undefined,
+  who: Holder,
+  now: number,
+  isLive: (job: string) => boolean,
+): 'free' | 'own' | 'busy' | 'done' {
+  if (record === undefined) return 'free'
+  if (record.done) return hasExpired(record, now) ? 'free' : 'done'
+  if (isHeldBy(record, who)) return 'own'
+  if (record.byJob) return isLive(record.holder) ? 'busy' : 'free'
+  return hasExpired(record, now) ? 'free' : 'busy'
+}
+
+function isHeldBy(record: GuardRecord, who: Holder): boolean {
+  return record.holder === who.holder && record.byJob === who.byJob
+}
+
+/** What a caller's word under its key counts: `repeated`, it has completed it before. */
+export function judgeWord(
+  record: GuardRecord | undefined,
+  holder: string,
+  word: 'complete' | 'fail',
+): 'applies' | 'repeated' | 'lost' {
+  if (record === undefined || !isHeldBy(record, { holder, byJob: false })) return 'lost'
+  if (!record.done) return 'applies'
+  return word === 'complete' ? 'repeated' : 'lost'
+}
+
+function hasExpired({ expiresAt = Number.POSITIVE_INFINITY }: GuardRecord, now: number): boolean {
+  return expiresAt <= now
+}
+
+const soonestLook = 100
+const latestLook = 60_000
+
+/**
+ * What has taken long is likely to take longer: who waits looks again after a quarter of the time that the holder
+ * has had, so it waits little longer than it must, and looks seldom while nothing happens.
+ */
+export function lookAgainIn({ since, expiresAt }: GuardRecord, now: number): number {
+  const pause = Math.min(latestLook, Math.max(soonestLook, Math.round((now - since) / 4)))
+  return expiresAt === undefined ? pause : Math.min(pause, Math.max(1, expiresAt - now))
 }

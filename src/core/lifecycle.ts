@@ -85,7 +85,7 @@ export interface Outcome {
   readonly result: string | undefined
   readonly failure: Failure | undefined
   readonly reason: string | undefined
-  /** The run says nothing bad about its definition, though it failed: its breaker does not count it. */
+  /** However it ended, it says nothing about its definition: the breaker does not count it. */
   readonly excused: boolean
   /** Milliseconds that all jobs of its key, or of its definition when it has none, must wait. */
   readonly hold: number
@@ -109,6 +109,11 @@ export interface Retention {
 
 export function completed(result: string | undefined, retention: Retention): Outcome {
   return outcome('completed', { spent: true, result, retain: retention.completed })
+}
+
+/** Another job has done it under the same key: nothing ran. */
+export function completedBefore(result: string | undefined, retention: Retention): Outcome {
+  return outcome('completed', { spent: true, result, retain: retention.completed, excused: true })
 }
 
 export function released(): Outcome {

@@ -61,6 +61,18 @@ export interface PolicyOverrides {
   readonly timeout?: number
   readonly backoff?: CompiledBackoff
   readonly retain?: Retention
+  /** Of the input's form; see `version` of a definition. */
+  readonly version?: number
+}
+
+/** A damaged row falls back to its definition. */
+export function readOverrides(text: string | undefined): PolicyOverrides {
+  if (text === undefined) return {}
+  try {
+    return (JSON.parse(text) ?? {}) as PolicyOverrides
+  } catch {
+    return {}
+  }
 }
 
 export function compilePolicy(raw: JobPolicy & { backoff?: BackoffOptions | CustomBackoff }): CompiledPolicy {

@@ -15,7 +15,7 @@ import type { BreakerPhase } from './flow/breaker.js'
 import type { Dedupe } from './flow/dedupe.js'
 import type { Overflow } from './flow/depth.js'
 import type { FlowChange, FlowSettings, GateRef, JobFlow } from './flow/settings.js'
-import type { GuardRequest, GuardResult } from './guard.js'
+import type { GuardRequest, GuardResult, NewGuard } from './guard.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
@@ -230,6 +230,8 @@ export interface RetryChange {
   readonly flow?: JobFlow | null
   /** The same, of its dedupe key. */
   readonly dedupe?: Dedupe | null
+  /** The same, of its idempotency key. */
+  readonly guard?: NewGuard | null
   readonly input?: string
   readonly lane?: number
   readonly queue?: string

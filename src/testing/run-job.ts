@@ -1,3 +1,5 @@
+import { overridesText } from '../client/new-job.js'
+import { guardOf } from '../client/placement.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
@@ -21,6 +23,8 @@ export interface RunJobOptions {
   /** Aborts the handler's signal. */
   readonly signal?: AbortSignal
   readonly jobId?: string
+  /** Of the input, as an older deploy would have enqueued it. @default the definition's */
+  readonly version?: number
 }
 
 /** What one attempt did. */
@@ -79,7 +83,7 @@ class Trial<R> {
     const { events, clock } = this.runtime
     events.on('progress', (event) => this.#progress.push(event.progress))
     events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
-    const listener = { id: 'test', reported() {} }
+    const listener = { id: 'test', reported() {}, began() {} }
     const { signal } = options
     const run = new Run(claim(job, input, options), job, this.runtime, listener, clock.monotonic())
     const stop = () => run.stop(signal?.reason)
@@ -125,6 +129,7 @@ function makeRuntime(): Runtime {
 function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob {
   const { queue, lane, maxAttempts, maxCrashes } = job.policy
   const now = Date.now()
+  const guard = guardOf(job, input)
   return {
     id: options.jobId ?? newId(now),
     token: 'test',
@@ -140,7 +145,7 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
     readyAt: now,
     startedAt: now,
     retryDelay: 0,
-    overrides: undefined,
+    overrides: overridesOf(job, options),
     tags: options.tags,
     metadata:
       options.metadata === undefined
@@ -150,7 +155,14 @@ function claim(job: AnyJob, input: unknown, options: RunJobOptions): ClaimedJob 
     key: undefined,
     suspect: false,
     family: undefined,
-    guard: undefined,
+    guard: guard && { ...guard, status: 'begun', result: undefined, retryIn: undefined },
     stepped: false,
   }
+}
+
+function overridesOf(
+  { evolution }: AnyJob,
+  { version = evolution?.version }: RunJobOptions,
+): string | undefined {
+  return version === undefined ? undefined : overridesText({ version })
 }

@@ -1,7 +1,18 @@
 import type { Runtime } from '../client/runtime.js'
+import type { ClaimedJob } from '../core/job.js'
+import { laneNames } from '../core/lanes.js'
 import type { Outcome } from '../core/lifecycle.js'
 import type { SettleResult } from '../core/store.js'
 import type { Run } from './run.js'
+
+/** A job that needed no run: another had done the same. */
+export function announceStored(job: ClaimedJob, worker: string, { events }: Runtime): void {
+  if (!events.wants('completed')) return
+  const { id, name, queue, lane, attempt, startedAt, readyAt } = job
+  const priority = laneNames[lane] ?? 'default'
+  const about = { id, name, queue, priority, attempt, worker }
+  events.emit('completed', { ...about, ran: 0, waited: startedAt - readyAt, stored: true })
+}
 
 /** Tells what became of a run, once the store has said so. */
 export function announce(run: Run, outcome: Outcome, result: SettleResult, runtime: Runtime): void {

@@ -1,11 +1,13 @@
 import type { Runtime } from '../client/runtime.js'
 import { type BatchContext, type CompiledBatch, isError, outcomesOf } from '../core/batch.js'
-import { type AnyJob, parseInput } from '../core/definition.js'
+import type { AnyJob } from '../core/definition.js'
+import { isOld } from '../core/evolution.js'
 import { belonging } from '../core/flow/options.js'
 import type { ClaimedJob } from '../core/job.js'
 import { cancelled, type Outcome } from '../core/lifecycle.js'
-import { concludeError, concludeValue, decode } from './execute.js'
+import { concludeError, concludeValue, readInput } from './execute.js'
 import type { Run } from './run.js'
+import { versionOf } from './screen.js'
 
 type Done = (run: Run, outcome: Outcome) => void
 
@@ -36,9 +38,7 @@ async function read(
   runtime: Runtime,
   done: Done,
 ): Promise<{ members: Run[]; inputs: unknown[] }> {
-  const parsed = await Promise.allSettled(
-    runs.map(async (run) => parseInput(run.definition, decode(run, runtime))),
-  )
+  const parsed = await Promise.allSettled(runs.map(async (run) => readInput(run, runtime)))
   const members: Run[] = []
   const inputs: unknown[] = []
   for (const [i, result] of parsed.entries()) {
@@ -91,8 +91,11 @@ class Together implements BatchContext {
 }
 
 /** Made of the input as it was enqueued. A job that has none for all to see runs by itself. */
-export function batchKey({ name, batch }: AnyJob, job: ClaimedJob, runtime: Runtime): string | undefined {
+export function batchKey(definition: AnyJob, job: ClaimedJob, runtime: Runtime): string | undefined {
+  const { name, batch, evolution } = definition
   if (batch?.by === undefined) return ''
+  // `by` knows inputs of today, and making one of an older input may take a wait.
+  if (isOld(evolution, versionOf(job))) return undefined
   try {
     const key = batch.by(runtime.codec.decode(job.input))
     return key === undefined || key === null ? '' : belonging(key, 'batch.by()')

@@ -3,6 +3,7 @@ import { bounds } from '../core/bounds.js'
 import { type Directive, isDirective, parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
 import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
+import { upgraded } from '../core/evolution.js'
 import { describeFailure } from '../core/failure.js'
 import {
   cancelled,
@@ -18,7 +19,7 @@ import { loadHandler } from '../system/load-handler.js'
 import type { Run } from './run.js'
 
 /**
- * Runs one attempt: decode → parse → call → conclude. `done` gets the outcome, never an exception. The way
+ * Runs one attempt: read → call → conclude. `done` gets the outcome, never an exception. The way
  * without promises is the common one and costs no turn of the event loop.
  */
 export function execute(
@@ -31,7 +32,7 @@ export function execute(
   const fail = (error: unknown) => done(run, concludeError(run, runtime, error))
   let value: unknown
   try {
-    value = parse(run, decode(run, runtime), call)
+    value = callWith(run, readInput(run, runtime), call)
     if (isThenable(value)) return void value.then(succeed, fail)
   } catch (error) {
     return fail(error)
@@ -39,7 +40,18 @@ export function execute(
   succeed(value)
 }
 
-export function decode(run: Run, runtime: Runtime): unknown {
+/** The stored input, in the form that the definition has now, and parsed. May be a promise. */
+export function readInput(run: Run, runtime: Runtime): unknown {
+  const { definition } = run
+  const input = decode(run, runtime)
+  if (definition.evolution === undefined) return parseInput(definition, input)
+  const current = upgraded(definition, input, run.version)
+  return current instanceof Promise
+    ? current.then((value) => parseInput(definition, value))
+    : parseInput(definition, current)
+}
+
+function decode(run: Run, runtime: Runtime): unknown {
   try {
     return runtime.codec.decode(run.job.input)
   } catch (error) {
@@ -49,9 +61,8 @@ export function decode(run: Run, runtime: Runtime): unknown {
   }
 }
 
-function parse(run: Run, input: unknown, call: Call): unknown {
-  const parsed = parseInput(run.definition, input)
-  return parsed instanceof Promise ? parsed.then((value) => call(run, value)) : call(run, parsed)
+function callWith(run: Run, input: unknown, call: Call): unknown {
+  return input instanceof Promise ? input.then((value) => call(run, value)) : call(run, input)
 }
 
 /** Calls the handler, wherever it runs. */
@@ -111,7 +122,7 @@ function conclude(run: Run, runtime: Runtime, error: unknown, retryable: boolean
     error,
     retryable,
     retryAfter: retryAfter(error),
-    excused: isMillraceError(error, 'INVALID_INPUT'),
+    excused: isMillraceError(error, 'INVALID_INPUT') || isMillraceError(error, 'UPGRADE_FAILED'),
   }
   try {
     return failed(job, verdict, policy.backoff, policy.retain, runtime.random)
@@ -136,6 +147,7 @@ function explain(run: Run, error: unknown): unknown {
 const permanent = [
   'NON_RETRYABLE',
   'INVALID_INPUT',
+  'UPGRADE_FAILED',
   'STORE_CORRUPT',
   'PAYLOAD_NOT_SERIALISABLE',
   'PAYLOAD_TOO_LARGE',

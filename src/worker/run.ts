@@ -15,10 +15,12 @@ import { MillraceError } from '../core/errors.js'
 import type { RunEvent } from '../core/events.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
-import { type CompiledPolicy, jobId, type PolicyOverrides } from '../core/options.js'
+import { type CompiledPolicy, jobId, readOverrides } from '../core/options.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
 import { readChildren } from './family.js'
+import { versionOf } from './screen.js'
+import { notTransactional, RunTransaction } from './transaction.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -26,6 +28,8 @@ export interface RunListener {
   readonly id: string
   /** Progress or a log line is waiting to be written. */
   reported(run: Run): void
+  /** Its transaction is open. */
+  began(run: Run): void
 }
 
 /**
@@ -38,6 +42,8 @@ export class Run implements JobContext {
   readonly startedAt: number
   /** Monotonic time of the next thing to happen to it: the timeout, then the abandonment. */
   deadline = Number.POSITIVE_INFINITY
+  /** Milliseconds that its transaction may be open, if that ends sooner than its timeout. */
+  mostOpen: number | undefined
   /** Why it was told to stop. */
   stopped: MillraceError | undefined
   cancelReason: string | undefined
@@ -50,6 +56,8 @@ export class Run implements JobContext {
   inserts: NewJob[] | undefined
   /** Added if it dies of a child: what undoes the others. */
   undo: NewJob[] | undefined
+  /** Of a transactional definition. */
+  readonly transaction: RunTransaction | undefined
   readonly #runtime: Runtime
   readonly #listener: RunListener
   #progressText: string | undefined
@@ -69,6 +77,7 @@ export class Run implements JobContext {
     this.#runtime = runtime
     this.#listener = listener
     this.startedAt = startedAt
+    if (definition.transactional) this.transaction = new RunTransaction(job.id, () => runtime.store)
   }
 
   get jobId(): string {
@@ -89,6 +98,10 @@ export class Run implements JobContext {
 
   get maxAttempts(): number {
     return this.job.maxAttempts
+  }
+
+  get idempotencyKey(): string {
+    return this.job.guard?.key ?? this.job.id
   }
 
   get createdAt(): Date {
@@ -114,6 +127,20 @@ export class Run implements JobContext {
     if (this.stopped !== undefined) return
     this.stopped = reason
     this.#controller?.abort(reason)
+    this.rollback(reason)
+  }
+
+  /** What its handler wrote with `tx` is not to be. */
+  rollback(reason?: MillraceError): void {
+    const { events } = this.#runtime
+    this.transaction
+      ?.rollback(reason)
+      .catch((error: unknown) => events.emit('error', { error, during: 'rollback' }))
+  }
+
+  /** The form of its input. */
+  get version(): number {
+    return versionOf(this.job)
   }
 
   /** The definition's policy, with what this one job carries. */
@@ -186,6 +213,16 @@ export class Run implements JobContext {
   readonly readChildren: ReadChildren = (name, cursor) =>
     readChildren(this.#runtime, this.job.id, name, cursor)
 
+  get tx(): <Tx = unknown>() => Promise<Tx> {
+    return async <Tx>() => {
+      if (this.transaction === undefined) throw notTransactional(this.name)
+      const isFirst = !this.transaction.isUsed
+      const tx = await this.transaction.tx()
+      if (isFirst) this.#listener.began(this)
+      return tx as Tx
+    }
+  }
+
   #tooLate(): MillraceError {
     return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
   }
@@ -210,13 +247,5 @@ export class Run implements JobContext {
   event(): RunEvent {
     const { id, name, queue, lane, attempt } = this.job
     return { id, name, queue, priority: laneNames[lane] ?? 'default', attempt, worker: this.#listener.id }
-  }
-}
-
-function readOverrides(text: string): PolicyOverrides {
-  try {
-    return JSON.parse(text) as PolicyOverrides
-  } catch {
-    return {} // a damaged row falls back to its definition
   }
 }

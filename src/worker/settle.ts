@@ -22,6 +22,13 @@ interface Ended {
   readonly run: Run | undefined
 }
 
+export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: Run | undefined): Settlement {
+  // What a failed attempt added goes with it: the next attempt will add it again.
+  const added = outcome.to === 'completed' ? run?.inserts : run?.undo
+  const inserts = added === undefined ? undefined : [...added]
+  return { id, token, outcome, inserts, report: run?.takeReport() }
+}
+
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
@@ -52,11 +59,7 @@ export class Exchange {
 
   /** Hands over an outcome; a job that never started has no run. */
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
-    // What a failed attempt added goes with it: the next attempt will add it again.
-    const added = outcome.to === 'completed' ? run?.inserts : run?.undo
-    const inserts = added === undefined ? undefined : [...added]
-    const { id, token } = job
-    this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
+    this.#ended.push({ job, settlement: settlementOf(job, outcome, run), run })
     this.wake()
   }
 

@@ -11,7 +11,7 @@ import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
-import { announce } from './announce.js'
+import { announce, announceStored } from './announce.js'
 import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
 import { concludeError, execute } from './execute.js'
@@ -24,8 +24,10 @@ import { type CompiledWorker, compileWorker, type WorkerOptions } from './option
 import { Run } from './run.js'
 import type { Kind } from './sandbox/child.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
-import { Exchange } from './settle.js'
+import { isOfNewerDeploy, needsScreening, outcomeOfGuard } from './screen.js'
+import { Exchange, settlementOf } from './settle.js'
 import { Sweeper } from './sweep.js'
+import { noTransactions, openTooLong, type RunTransaction } from './transaction.js'
 import { Waiting } from './waiting.js'
 
 /** Jobs of names that nobody here knows are put off this long, for a worker that does. */
@@ -149,6 +151,7 @@ export class Worker {
     this.#phase = 'running'
     try {
       await this.#runtime.ready()
+      this.#refuseWithoutTransactions()
       await this.#lease.start()
     } catch (error) {
       if (this.#phase === 'running') this.#phase = 'new'
@@ -164,6 +167,12 @@ export class Worker {
     this.#sandboxes?.open()
     this.#lookout.start()
     this.#exchange.wake()
+  }
+
+  #refuseWithoutTransactions(): void {
+    const { engine, transactions } = this.#runtime.store.capabilities
+    const job = [...this.#jobs.values()].find(({ transactional }) => transactional)
+    if (job !== undefined && !transactions) throw noTransactions(job.name, engine)
   }
 
   /** Takes no more jobs, waits for the running ones, and gives back at once what is left after `grace`. */
@@ -216,6 +225,7 @@ export class Worker {
   #giveBackRunning(): void {
     const reason = new MillraceError('SHUTDOWN', 'the worker shuts down; the job was given back')
     for (const run of [...this.#runs]) {
+      if (run.ended) continue // it is being committed
       run.stop(reason)
       this.#end(
         run,
@@ -264,9 +274,21 @@ export class Worker {
       claimed.some((job) => this.#needsTheWorker(job)),
       this.#batches.width(claimed),
     )
-    this.#waiting.add(this.#batches.collect(claimed, full))
+    this.#waiting.add(this.#batches.collect(this.#screen(claimed), full))
     if (this.#phase === 'running') this.#lookout.learns(full, opens)
     else this.#giveBackUnstarted()
+  }
+
+  /** Leaves out those that are not to run, here or now, and settles them: they need no slot. */
+  #screen(claimed: readonly ClaimedJob[]): readonly ClaimedJob[] {
+    if (!claimed.some(needsScreening)) return claimed
+    return claimed.filter((job) => {
+      const isNewer = isOfNewerDeploy(job, this.#jobs.get(job.name))
+      const outcome = outcomeOfGuard(job, this.#retention(job.name))
+      if (isNewer) this.#putOff(job)
+      else if (outcome !== undefined) this.#exchange.settle(job, outcome)
+      return !isNewer && outcome === undefined
+    })
   }
 
   #exchanged(): void {
@@ -391,17 +413,41 @@ export class Worker {
   }
 
   readonly #finished = (run: Run, outcome: Outcome): void => {
-    if (!run.ended) this.#end(run, outcome)
+    if (run.ended) return
+    if (outcome.to === 'completed' && run.transaction?.isUsed)
+      void this.#commit(run, run.transaction, outcome)
+    else this.#end(run, outcome)
   }
 
-  /** The one exit of a run: its slot is free, its outcome is on its way, and nothing it does counts any more. */
+  /** Settles it in its handler's transaction. One that cannot commit has failed. */
+  async #commit(run: Run, transaction: RunTransaction, outcome: Outcome): Promise<void> {
+    run.ended = true
+    run.deadline = Number.POSITIVE_INFINITY
+    const settlement = settlementOf(run.job, outcome, run)
+    try {
+      const result = await transaction.settle(this.id, settlement)
+      announce(run, outcome, result, this.#runtime)
+    } catch (error) {
+      if (settlement.report !== undefined) run.restoreReport(settlement.report)
+      return this.#end(run, concludeError(run, this.#runtime, error))
+    }
+    this.#free(run)
+    this.#exchanged()
+  }
+
+  /** The exit of a run: its slot is free, its outcome is on its way, and nothing it does counts any more. */
   #end(run: Run, outcome: Outcome): void {
     run.ended = true
-    this.#runs.delete(run)
-    this.#alone = false
+    run.rollback()
     run.kill?.()
     this.#exchange.settle(run.job, outcome, run)
     if (outcome.hold > 0) this.#giveBackHeld(run.job)
+    this.#free(run)
+  }
+
+  #free(run: Run): void {
+    this.#runs.delete(run)
+    this.#alone = false
     // The slot of a batch is free when its last job has ended.
     if (run.batch !== undefined && --run.batch.left > 0) return
     this.#countSlot(run.job.lane, -1)
@@ -424,13 +470,7 @@ export class Worker {
   /** The first time: tell the handler to stop. The second: it did not, or cannot, so go on without it. */
   #overdue(run: Run): void {
     if (run.stopped === undefined) {
-      const { timeout } = run.policy
-      this.#stopRun(
-        run,
-        new MillraceError('JOB_TIMEOUT', `the job ran longer than its timeout of ${timeout} ms`, {
-          limit: timeout,
-        }),
-      )
+      this.#stopRun(run, run.mostOpen === undefined ? timedOut(run) : openTooLong(run.mostOpen))
     } else {
       this.#abandon(run, run.stopped)
     }
@@ -470,12 +510,23 @@ export class Worker {
     return [...this.#waiting.take(which), ...this.#batches.remove(which)]
   }
 
+  /** While it is open nothing else is written, the renewal of the lease neither: it must end before that does. */
+  began(run: Run): void {
+    const most = this.#options.lease / 2
+    const until = this.#runtime.clock.monotonic() + most
+    if (run.ended || run.stopped !== undefined || run.deadline <= until) return
+    run.deadline = until
+    run.mostOpen = most
+    this.#deadlines.watch(until)
+  }
+
   reported(_run: Run): void {
     this.#lease.beatSoon()
   }
 
   #settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void {
     if (run !== undefined) announce(run, outcome, result, this.#runtime)
+    else if (outcome.to === 'completed' && result === 'applied') announceStored(job, this.id, this.#runtime)
     else if (outcome.to === 'cancelled' && result === 'applied') {
       const { id, name, queue } = job
       this.#runtime.events.emit('cancelled', { id, name, queue, reason: outcome.reason })
@@ -485,4 +536,9 @@ export class Worker {
   #retention(name: string): Retention {
     return this.#jobs.get(name)?.policy.retain ?? compileRetain(undefined)
   }
+}
+
+function timedOut({ policy: { timeout } }: Run): MillraceError {
+  const message = `the job ran longer than its timeout of ${timeout} ms`
+  return new MillraceError('JOB_TIMEOUT', message, { limit: timeout })
 }

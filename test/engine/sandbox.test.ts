@@ -53,6 +53,7 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
       queue: 'default',
       attempt: 1,
       maxAttempts: 1,
+      idempotencyKey: 'one',
       tags: ['a'],
       metadata: { of: new Date(3) },
     })

@@ -39,6 +39,23 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'after a rollback: 1 orders, 1 jobs',
     'receipt for order 1',
   ],
+  'transactional-completion': [
+    'the process stumbles half-way: ann 100 bob 0 cid 0',
+    'bob has 30: ann 70 bob 30 cid 0',
+    'CHECK constraint failed: balance >= 0',
+    'nothing has changed: ann 70 bob 30 cid 0',
+    'told bob',
+  ],
+  'idempotent-payment': [
+    'click-1: the answer was lost, tried again',
+    'click-1: charged',
+    'click-2: done before',
+    'retry-of-click-1: receipt 1 over 20',
+    '2 calls, 1 charge',
+    'the same refund: true 20',
+    'export: begun and for others: busy',
+    "export: { status: 'done', result: 'export.csv' }",
+  ],
   'resize-in-threads': [
     'hill: 1600 x 1200 became 200 x 150, brightness 127',
     'job broken (resize) died at attempt 1: the job ran longer than its timeout of 1000 ms',

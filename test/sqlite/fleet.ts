@@ -60,9 +60,10 @@ export class Fleet {
     return name === undefined ? undefined : this.#members.get(name)
   }
 
-  /** Kills one that has jobs now, and hires another. */
-  async replaceBusy(): Promise<void> {
-    for (;;) {
+  /** Kills one that has jobs now, and hires another. Gives up when none has for this long. */
+  async replaceBusy(patience = Number.POSITIVE_INFINITY): Promise<void> {
+    const until = Date.now() + patience
+    while (Date.now() < until) {
       const { jobs } = await this.#store.list({ filter: { state: 'running' }, limit: 1 })
       const victim = this.#member(jobs[0]?.worker ?? '')
       if (victim?.kill('SIGKILL')) return this.hire()

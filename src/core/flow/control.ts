@@ -465,7 +465,7 @@ function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {
   return {
     startedAt,
     count,
-    good: outcome.to === 'completed' ? count : 0,
+    good: outcome.to === 'completed' && !outcome.excused ? count : 0,
     failed: failed ? count : 0,
   }
 }

@@ -5,6 +5,7 @@ import type { ClaimRequest } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { familyOf } from './family.js'
 import type { FlowLine } from './flow.js'
+import { claimGuard } from './guard.js'
 import type { Queue } from './kind.js'
 import type { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -23,7 +24,8 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
   // A repeated claim takes nothing new: its token may already have been presented by a settlement.
   if (before !== undefined) {
     const suspect = (entry: Entry) => tables.flow.isSuspect(entry.kind.name)
-    return { jobs: before.held().map((entry) => toClaimed(entry, before, suspect(entry))), more: false }
+    const jobs = before.held().map((entry) => toClaimed(tables, entry, before, suspect(entry)))
+    return { jobs, more: false }
   }
   const lease = worker.newLease(request.token, now)
   const claimed: ClaimedJob[] = []
@@ -76,12 +78,12 @@ interface Asked {
   more: boolean
 }
 
-function takeHeads({ lease, claimed }: Asked, line: Sorted<Entry>, count: number): number {
+function takeHeads({ tables, lease, claimed }: Asked, line: Sorted<Entry>, count: number): number {
   let found = 0
   while (found < count && line.size > 0) {
     const entries = line.take(count - found)
     found += entries.length
-    for (const entry of entries) claimed.push(takeUnder(lease, entry, false))
+    for (const entry of entries) claimed.push(takeUnder(tables, lease, entry, false))
   }
   return found
 }
@@ -92,21 +94,21 @@ function takeWithLimits(asked: Asked, queue: Queue, lane: number, count: number)
     turn,
     now: lease.at,
     plain: (most) => queue.lines[lane]?.take(most) ?? [],
-    start: (entry, suspect) => claimed.push(takeUnder(lease, entry, suspect)),
+    start: (entry, suspect) => claimed.push(takeUnder(tables, lease, entry, suspect)),
   })
   if (more) asked.more = true
   return found
 }
 
-function takeUnder(lease: Lease, entry: Entry, suspect: boolean): ClaimedJob {
+function takeUnder(tables: Tables, lease: Lease, entry: Entry, suspect: boolean): ClaimedJob {
   entry.kind.states.pending--
   entry.kind.states.running++
   entry.state = 'running'
   lease.add(entry)
-  return toClaimed(entry, lease, suspect)
+  return toClaimed(tables, entry, lease, suspect)
 }
 
-function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
+function toClaimed(tables: Tables, entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
   const { job, story } = entry
   return {
     id: job.id,
@@ -130,7 +132,7 @@ function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
     key: job.flow?.key,
     suspect,
     family: job.family === undefined ? undefined : familyOf(entry),
-    guard: undefined,
+    guard: job.guard === undefined ? undefined : claimGuard(tables, job, job.guard, lease.at),
     stepped: false,
   }
 }

@@ -10,6 +10,7 @@ import {
 } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import { type Entry, storyOf } from './entry.js'
+import { letGoOfGuard } from './guard.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
 
@@ -97,6 +98,7 @@ function isLive({ jobs }: Tables, id: string): boolean {
 export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOver, now: number): void {
   const { to, due, stays } = how
   if (!stays) tables.leave(entry)
+  letGoOfGuard(tables, entry)
   entry.job = { ...job, id: entry.job.id }
   const story = storyOf(entry)
   story.attempt = 0

@@ -39,6 +39,7 @@ import { systemClock } from '../../system/clock.js'
 import { claim, opensAt } from './claim.js'
 import { configure } from './configure.js'
 import { extend } from './extend.js'
+import { guard } from './guard.js'
 import { insert } from './insert.js'
 import { links } from './links.js'
 import { operate } from './operate.js'
@@ -176,12 +177,16 @@ export class MemoryStore implements Store {
     return Promise.reject(new Error('signal'))
   }
 
-  guard(_request: GuardRequest): Promise<GuardResult> {
-    return Promise.reject(new Error('guard'))
+  async guard(request: GuardRequest): Promise<GuardResult> {
+    const tables = this.#open()
+    const result = guard(tables, request, this.#clock.now())
+    tables.signals.tell()
+    return result
   }
 
-  begin(): Promise<StoreTransaction> {
-    return Promise.reject(new Error('begin'))
+  async begin(): Promise<StoreTransaction> {
+    this.#open()
+    throw noTransactions()
   }
 
   async links(query: LinkQuery): Promise<LinkPage> {

@@ -7,6 +7,7 @@ import { holdAgain, letGo } from './dedupe.js'
 import { cancelDoomed, doom } from './doom.js'
 import { type Entry, storyOf } from './entry.js'
 import { childEnded, childReplayed, isWaiting, seal, startOver } from './family.js'
+import { forgetOwnGuard, letGoOfGuard } from './guard.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
 
@@ -65,6 +66,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
     return 'asked'
   }
   letGo(tables, entry)
+  letGoOfGuard(tables, entry)
   tables.leave(entry)
   entry.kind.totals.cancelled++
   const kept = cancelledFor(retain, isWaiting(entry))
@@ -88,6 +90,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)
   holdAgain(tables, entry, now)
+  forgetOwnGuard(tables, entry)
   const story = storyOf(entry)
   story.attempt = 0
   story.crashes = 0
@@ -121,6 +124,7 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
     overrides: wanted.overrides ?? job.overrides,
     flow: wanted.flow === undefined ? job.flow : (wanted.flow ?? undefined),
     dedupe: wanted.dedupe === undefined ? job.dedupe : (wanted.dedupe ?? undefined),
+    guard: wanted.guard === undefined ? job.guard : (wanted.guard ?? undefined),
   }
   entry.kind = tables.kinds.of(entry.job)
 }
@@ -136,6 +140,7 @@ function promote(tables: Tables, entry: Entry, now: number): Verdict {
 function remove(tables: Tables, entry: Entry, now: number): Verdict {
   if (entry.state === 'running') return 'refused'
   if (entry.state !== 'completed') letGo(tables, entry)
+  letGoOfGuard(tables, entry)
   tables.leave(entry)
   tables.jobs.delete(entry.job.id)
   // Whoever waited for it need not wait any longer.

@@ -10,6 +10,7 @@ import { doom } from './doom.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
 import { childEnded, isWaiting } from './family.js'
+import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
 import type { Lease, Worker } from './worker.js'
@@ -45,6 +46,7 @@ function settleOne(
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
   const outcome = isWaiting(entry) ? keptForChildren(heeded) : heeded
   if (outcome.to === 'cancelled') letGo(tables, entry)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.flow || outcome.hold > 0) {
     tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)

@@ -12,7 +12,11 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
   tables.flow.setBack(tables.flow.aheadOfClock(now), now)
-  const forgotten = Math.max(forgetKeys(tables, now, limit), tables.flow.forgetIdle(now, limit))
+  const forgotten = Math.max(
+    forgetKeys(tables, now, limit),
+    tables.flow.forgetIdle(now, limit),
+    tables.guards.forget(now, limit),
+  )
   const unwanted = cancelUnwanted(tables, limit, now)
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)

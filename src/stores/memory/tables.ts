@@ -6,6 +6,7 @@ import { Causes } from './causes.js'
 import { Holders } from './dedupe.js'
 import { Entry, storyOf, type Wake } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
+import { Guards } from './guard.js'
 import { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
@@ -28,6 +29,8 @@ export class Tables {
   readonly causes = new Causes()
   /** Keys of jobs that are deduped. */
   readonly holders = new Holders()
+  /** Idempotency keys. */
+  readonly guards = new Guards()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {

@@ -3,6 +3,7 @@ import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import { makeHolders } from './dedupe.js'
 import type { ChildEnd, Families } from './family.js'
+import { makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, stateOf } from './read.js'
@@ -31,6 +32,7 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
   const cancelOne = db.prepare(sql.cancel)
   const ask = db.prepare(sql.ask)
   const holders = makeHolders(tables)
+  const letGoOfGuard = makeLetGo(tables)
   const takeOut = makeTakeOut(tables, pending)
 
   return (row, reason, retain) => {
@@ -43,6 +45,7 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
     }
     const now = clock.now()
     holders.letGo(row)
+    letGoOfGuard(row)
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     families.ended(row.family, cancelledChild(row.id), now)

@@ -4,6 +4,7 @@ import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
 import type { Families } from './family.js'
 import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
+import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
 import { type QueueRow, type Tables, traits } from './tables.js'
@@ -69,6 +70,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
   const leave = db.prepare(sql.leave)
   const head = db.prepare<[number, number], number>(sql.head).pluck()
   const again = db.prepare<[number, string], [...Row, number]>(sql.again).raw()
+  const guards = makeJobGuards(tables)
   const renewWorker = makeRenew(tables)
 
   return { take: takeAll, couldFind, opensAt }
@@ -220,7 +222,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
       key: own.key,
       suspect: own.suspect,
       family: (kind.traits & traits.family) === 0 ? undefined : families.at(row[0]),
-      guard: undefined,
+      guard: hasGuard(kind) ? guards.claim(row[0], row[1], now) : undefined,
       stepped: false,
     }
   }

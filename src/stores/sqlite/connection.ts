@@ -59,6 +59,11 @@ export class Connection {
     })
   }
 
+  /** Resolves when what waits at this moment has had its turn. */
+  async waitedFor(): Promise<void> {
+    if (this.#waiting.length > 0) await this.write(() => {}).catch(() => {})
+  }
+
   /** Called by work that is being written: `fn` runs once the transaction has committed, never if it has not. */
   afterCommit(fn: () => void): void {
     this.#afterCommit.push(fn)
@@ -173,6 +178,19 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
   }
 }
 
+/** Another connection to a file that is open already. */
+export async function openBeside({ file, synchronous, busyTimeout }: ConnectionOptions): Promise<Database> {
+  const Database = await loadDriver()
+  return patiently(busyTimeout, () => {
+    const db = new Database(file, { timeout: 0 })
+    db.pragma(`synchronous = ${synchronous}`)
+    db.pragma(checkpointing)
+    return db
+  })
+}
+
+const checkpointing = 'wal_autocheckpoint = 4000'
+
 async function prepare(db: Database, options: ConnectionOptions): Promise<void> {
   // Another process may be switching the file to WAL or migrating it at this moment.
   await patiently(options.busyTimeout, () => {
@@ -189,7 +207,7 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     db.pragma('cache_size = -65536')
     db.pragma('temp_store = memory')
     db.pragma('foreign_keys = off')
-    db.pragma('wal_autocheckpoint = 4000')
+    db.pragma(checkpointing)
     migrate(db, options.file)
   })
   if (options.integrityCheck !== 'off') {

@@ -9,6 +9,7 @@ import {
   takesKeyAgain,
 } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
+import { guardColumn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
@@ -74,6 +75,8 @@ export function dedupeColumn(dedupe: Dedupe | undefined): string | null {
 /** A job that has a key, with its place. */
 export interface HeldRow extends HeldJob {
   readonly seq: number
+  readonly id: string
+  readonly guard: string | null
   readonly kind: Kind
   readonly readyAt: number | null
 }
@@ -83,11 +86,12 @@ export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | u
   return ({ id }) => {
     const row = held.get(id)
     if (row === undefined) return undefined
-    const { seq, createdAt, readyAt, grp, key, gated } = row
+    const { seq, createdAt, readyAt, grp, key, gated, guard } = row
     const kind = tables.kind(row.kind)
     const flow = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
     const state = row.leased === 1 ? 'running' : stateName(row.state)
-    return { seq, createdAt, readyAt, kind, state, job: { queue: kind.queue, lane: kind.lane, flow } }
+    const job = { queue: kind.queue, lane: kind.lane, flow }
+    return { seq, id, guard, createdAt, readyAt, kind, state, job }
   }
 }
 
@@ -101,6 +105,7 @@ interface StoredHeld {
   readonly grp: string | null
   readonly key: string | null
   readonly gated: number | null
+  readonly guard: string | null
 }
 
 export function makeTakeOver(
@@ -110,8 +115,11 @@ export function makeTakeOver(
 ): (held: HeldRow, job: NewJob, how: TakeOver, now: number) => void {
   const { db, tally } = tables
   const replace = db.prepare(sql.replace)
+  const letGoOfGuard = makeLetGo(tables)
 
-  return ({ seq, state, kind: before, readyAt }, job, { to, due, stays }, now) => {
+  return (held, job, { to, due, stays }, now) => {
+    const { seq, state, kind: before, readyAt } = held
+    letGoOfGuard(held)
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
     tally.add(before.id, state, -1)
@@ -127,6 +135,7 @@ export function makeTakeOver(
       job.flow?.key ?? null,
       job.flow?.gated ? 1 : null,
       dedupeColumn(job.dedupe),
+      guardColumn(job.guard),
       to === 'scheduled' ? due : null,
       stays ? readyAt : now,
       seq,

@@ -5,12 +5,16 @@ import { family as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
 
 export interface Doom {
-  /** Its children are not needed any more, unless others wait for them too. */
-  on(seq: number): void
   /** Whether there are children left to be cancelled. */
   isDue(): boolean
   /** Goes on cancelling children of cancelled jobs, `limit` of them; returns how many it looked at. */
   carryOut(limit: number): number
+}
+
+/** The children of a cancelled job are not needed any more, unless others wait for them too. */
+export function makeDoomMark({ db }: Tables): (seq: number) => void {
+  const mark = db.prepare(sql.doom)
+  return (seq) => void mark.run(seq)
 }
 
 export function makeDoom(
@@ -18,7 +22,6 @@ export function makeDoom(
   rowOf: (id: string) => JobRow | undefined,
   cancel: (row: JobRow, reason: string, retain: number) => void,
 ): Doom {
-  const doom = db.prepare(sql.doom)
   const doomed = db.prepare<[], { seq: number; doomed: string; reason: string | null }>(sql.doomed)
   const children = db.prepare<[number, string, number], { child: string; state: number | null }>(
     sql.doomedChildren,
@@ -27,7 +30,6 @@ export function makeDoom(
   const isLive = db.prepare<[string]>(sql.isLive)
 
   return {
-    on: (seq) => void doom.run(seq),
     isDue: () => doomed.get() !== undefined,
     carryOut,
   }

@@ -51,19 +51,17 @@ import {
   patiently,
   storeError,
 } from './connection.js'
-import { makeDoom } from './doom.js'
+import { makeDoom, makeDoomMark } from './doom.js'
 import { makeExtend, makeWriteReport } from './extend.js'
-import { makeFamilies } from './family.js'
-import { makeFlow } from './flow.js'
-import { makeInsert } from './insert.js'
+import { makeGuard } from './guard.js'
+import { makeInserting } from './inserting.js'
 import { makeLinks } from './links.js'
 import { makeOperate } from './operate.js'
-import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
-import { makeForgetDeath, makeRemove, makeSettle } from './settle.js'
+import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
-import { Tables } from './tables.js'
+import { Transactions } from './transaction.js'
 
 export interface SqliteOptions {
   /** Path of the database file. It may hold the caller's own tables too. */
@@ -109,7 +107,7 @@ export class SqliteStore implements Store {
   open(): Promise<void> {
     this.#opening ??= openConnection(this.#options).then(
       (connection) => {
-        this.#engine = makeEngine(connection, this.#clock)
+        this.#engine = makeEngine(connection, this.#clock, this.#options)
       },
       (error: unknown) => {
         this.#opening = undefined // the next call may find the file in order
@@ -123,6 +121,7 @@ export class SqliteStore implements Store {
     const engine = this.#engine
     this.#engine = undefined
     engine?.signals.stop()
+    await engine?.transactions.close()
     await engine?.connection.close()
   }
 
@@ -198,12 +197,12 @@ export class SqliteStore implements Store {
     return Promise.reject(new Error('signal'))
   }
 
-  guard(_request: GuardRequest): Promise<GuardResult> {
-    return Promise.reject(new Error('guard'))
+  guard(request: GuardRequest): Promise<GuardResult> {
+    return this.#write((engine) => engine.guard(request))
   }
 
-  begin(): Promise<StoreTransaction> {
-    return Promise.reject(new Error('begin'))
+  async begin(): Promise<StoreTransaction> {
+    return this.#open().transactions.begin()
   }
 
   async links(query: LinkQuery): Promise<LinkPage> {
@@ -232,7 +231,7 @@ export class SqliteStore implements Store {
 
   /** The caller commits: no group, no signal; other connections notice by themselves. */
   #insertInto(tx: unknown, jobs: readonly NewJob[]): InsertResult[] {
-    this.#open()
+    const engine = this.#open()
     const db = tx as Database
     if (typeof db?.prepare !== 'function' || db.inTransaction !== true) {
       throw new MillraceError(
@@ -252,9 +251,9 @@ export class SqliteStore implements Store {
         },
       )
     }
-    let insert = this.#foreign.get(db)
+    let insert = engine.transactions.insertInto(db) ?? this.#foreign.get(db)
     if (insert === undefined) {
-      insert = makeForeignInsert(db, this.#clock)
+      insert = makeInserting(db, this.#clock, deaf).insertAtOnce
       this.#foreign.set(db, insert)
     }
     try {
@@ -290,17 +289,14 @@ function atomically<T>(db: Database, work: () => T): T {
 type Engine = ReturnType<typeof makeEngine>
 
 /** The verbs over one connection, each prepared once. */
-function makeEngine(connection: Connection, clock: Clock) {
-  const tables = new Tables(connection.db, clock)
+function makeEngine(connection: Connection, clock: Clock, options: ConnectionOptions) {
   const signals = new Signals(connection)
-  const { flow, places } = makeFlow(tables, signals)
-  const pending = makePending(tables, flow, places, signals)
-  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
-  const insert = makeInsert(tables, flow, places, pending, families, signals)
+  const { tables, flow, places, pending, families, insert } = makeInserting(connection.db, clock, signals)
   const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
   const read = makeRead(tables, families)
-  const cancel = makeCancel(tables, { pending, families, doom: (seq) => doom.on(seq), signals, remove })
+  const markDoom = makeDoomMark(tables)
+  const cancel = makeCancel(tables, { pending, families, doom: markDoom, signals, remove })
   const doom = makeDoom(tables, read.row, cancel)
   const settle = makeSettle(tables, {
     insert,
@@ -308,7 +304,7 @@ function makeEngine(connection: Connection, clock: Clock) {
     flow,
     places,
     families,
-    doom: doom.on,
+    doom: markDoom,
     remove,
     writeReport,
     signals,
@@ -339,6 +335,13 @@ function makeEngine(connection: Connection, clock: Clock) {
     links: makeLinks(tables),
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
+    guard: makeGuard(tables, signals),
+    transactions: new Transactions(
+      options,
+      clock,
+      (signal) => signals.tell(signal),
+      () => connection.waitedFor(),
+    ),
     gates: makeReadGates(places, clock),
     read,
   }
@@ -363,26 +366,6 @@ function makeEngine(connection: Connection, clock: Clock) {
   function renew(request: ExtendRequest): ExtendResult {
     if (request.held.length > 0) signals.reported(request.held)
     return extend(request)
-  }
-}
-
-function makeForeignInsert(db: Database, clock: Clock): (jobs: readonly NewJob[]) => InsertResult[] {
-  const tables = new Tables(db, clock)
-  const { flow, places } = makeFlow(tables, deaf)
-  const pending = makePending(tables, flow, places, deaf)
-  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
-  const insert = makeInsert(tables, flow, places, pending, families, deaf)
-  return (jobs) => {
-    try {
-      const results = insert(jobs)
-      places.write()
-      tables.write()
-      return results
-    } finally {
-      // The caller may roll back, so nothing learned here is kept.
-      places.forget()
-      tables.forget()
-    }
   }
 }
 

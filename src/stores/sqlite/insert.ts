@@ -6,6 +6,7 @@ import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } f
 import { type Doors, makeDoors } from './doors.js'
 import type { Families } from './family.js'
 import type { Flow, Places } from './flow.js'
+import { guardColumn } from './guard.js'
 import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
@@ -174,7 +175,7 @@ export function makeInsert(
       dedupeColumn(dedupe),
       turn,
       joining.textOf(job),
-      guard === undefined ? null : JSON.stringify(guard),
+      guardColumn(guard),
     )
   }
 

@@ -1,5 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import type { Dedupe } from '../../core/flow/dedupe.js'
+import type { NewGuard } from '../../core/guard.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
@@ -7,13 +8,14 @@ import { type Cancel, cancelledChild, makeTakeOut } from './cancel.js'
 import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
+import { guardColumn, makeForgetOwn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
 import type { Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables, traits } from './tables.js'
 
 interface OperateParts {
   readonly read: Read
@@ -40,6 +42,9 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   const promoteOne = db.prepare(sweepSql.promote)
   const takeOut = makeTakeOut(tables, pending)
   const holders = makeHolders(tables)
+  const setGuard = db.prepare(sql.setGuard)
+  const letGoOfGuard = makeLetGo(tables)
+  const forgetOwnGuard = makeForgetOwn(tables)
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
@@ -91,7 +96,15 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
-    const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
+    const { queue, lane, maxAttempts, guard: otherGuard } = change
+    const before = tables.kind(row.kind)
+    const kind = tables.kindOf({
+      ...before,
+      queue: queue ?? before.queue,
+      lane: lane ?? before.lane,
+      maxAttempts: maxAttempts ?? before.maxAttempts,
+      traits: traitsAfter(before.traits, otherGuard),
+    })
     const delay = Math.round(command.delay + index * command.spacing)
     families.replayed(row.family, row.id)
     const waits = families.startOver(row.seq) === 'waits'
@@ -100,6 +113,9 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     const dueAt = to === 'scheduled' ? now + delay : null
     if (change.dedupe === undefined) holders.holdAgain(row, now)
     else holdOther(row, change.dedupe, now)
+    const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
+    if (otherGuard !== undefined) setGuard.run(guard, row.seq)
+    forgetOwnGuard({ id: row.id, guard })
     retryOne.run(
       stateNumber[to],
       kind.id,
@@ -138,6 +154,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   function removeJob(row: JobRow, state: JobState) {
     if (state === 'running') return 'refused'
     if (state !== 'completed') holders.letGo(row)
+    letGoOfGuard(row)
     takeOut(row, state)
     // Whoever waited for it need not wait any longer.
     if (!isFinal(state)) families.ended(row.family, cancelledChild(row.id), clock.now())
@@ -149,4 +166,9 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (isFinal(state)) return 'refused'
     return families.seal(row.seq, row.kind, state === 'blocked', clock.now()) ? 'affected' : 'refused'
   }
+}
+
+function traitsAfter(before: number, guard: NewGuard | null | undefined): number {
+  if (guard === undefined) return before
+  return guard === null ? before & ~traits.guard : before | traits.guard
 }

@@ -54,6 +54,7 @@ export interface JobRow {
   readonly key: string | null
   readonly dedupe: string | null
   readonly family: string | null
+  readonly guard: string | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }

@@ -11,11 +11,11 @@ import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
 import type { ChildEnd, Families } from './family.js'
 import type { Flow, Places } from './flow.js'
-import type { Insert } from './insert.js'
+import { hasGuard, makeJobGuards } from './guard.js'
+import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
-import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables, traits } from './tables.js'
 import { type Lease, readToken } from './token.js'
 
@@ -28,7 +28,7 @@ interface SettleParts {
   readonly places: Places
   readonly remove: Remove
   readonly writeReport: WriteReport
-  readonly signals: Signals
+  readonly signals: Told
   readonly families: Families
   readonly doom: (seq: number) => void
 }
@@ -47,6 +47,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const complete = db.prepare(sql.complete)
   const asked = db.prepare<[number], Asked>(sql.asked)
   const holders = makeHolders(tables)
+  const guards = makeJobGuards(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
   const recordDeath = makeRecordDeath(tables)
@@ -133,7 +134,9 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (at === undefined) return
       const outcome = kept(heeded(settlement, lease, now), lease.seq)
       results[index] = settleResult(settlement.outcome, outcome)
-      const { name, queue } = tables.kind(lease.kind)
+      const kind = tables.kind(lease.kind)
+      const { name, queue } = kind
+      if (hasGuard(kind)) guards.settled(lease.seq, settlement.id, outcome, now)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       count(lease.kind, outcome)
@@ -213,6 +216,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
       if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
+      if (tables.kind(lease.kind).traits !== 0) break
       leases.push(lease)
     }
     return leases

@@ -53,11 +53,11 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
   replace: `
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  dedupe = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
 WHERE seq = ?
 `,
   held: `
-SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, EXISTS (
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?
@@ -303,6 +303,41 @@ SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1
 `,
 } as const
 
+export const guard = {
+  find: `
+SELECT holder, by_job, done, since, expires_at, result FROM millrace_guard WHERE key = ?
+`,
+  take: `
+INSERT INTO millrace_guard (key, holder, by_job, since, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at
+`,
+  renew: `
+UPDATE millrace_guard SET expires_at = ? WHERE key = ?
+`,
+  complete: `
+UPDATE millrace_guard SET done = 1, result = ?, expires_at = ? WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+`,
+  letGo: `
+DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+`,
+  forgetOwn: `
+DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = 1
+`,
+  ofJob: `
+SELECT guard FROM millrace_job WHERE seq = ?
+`,
+  stateOf: `
+SELECT state FROM millrace_job WHERE id = ?
+`,
+  isExpired: `
+SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1
+`,
+  forget: `
+DELETE FROM millrace_guard WHERE key IN (SELECT key FROM millrace_guard WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
+`,
+} as const
+
 export const insert = {
   plain: `
 INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?, ?)
@@ -347,6 +382,9 @@ UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
 `,
   setDedupe: `
 UPDATE millrace_job SET dedupe = ? WHERE seq = ?
+`,
+  setGuard: `
+UPDATE millrace_job SET guard = ? WHERE seq = ?
 `,
 } as const
 
@@ -552,6 +590,12 @@ ON CONFLICT (kind, what) DO UPDATE SET n = n + excluded.n
   concern: `
 UPDATE millrace_queue SET flow = 1 WHERE id = (SELECT queue FROM millrace_kind WHERE id = ?)
 AND EXISTS (SELECT 1 FROM millrace_gate WHERE scope = 'job' AND owner = '' AND name = ? AND active = 1)
+`,
+} as const
+
+export const transaction = {
+  isLeased: `
+SELECT 1 FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ?
 `,
 } as const
 
@@ -845,10 +889,12 @@ CREATE INDEX millrace_signal_spreading ON millrace_signal (n) WHERE spreading = 
 
 CREATE TABLE millrace_guard (
   key        TEXT PRIMARY KEY,
-  holder     TEXT,                     -- NULL once it is done
+  holder     TEXT NOT NULL,            -- a job's id, or what a caller named itself
   by_job     INTEGER NOT NULL,         -- 1: the holder is a job, and holds it until it ends
+  done       INTEGER NOT NULL DEFAULT 0,
+  since      INTEGER NOT NULL,
   result     TEXT,
-  expires_at INTEGER                   -- end of the holder's lease, or of the record's life
+  expires_at INTEGER                   -- end of a caller's lease, or of the record's life
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;

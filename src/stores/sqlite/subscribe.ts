@@ -82,6 +82,11 @@ export class Signals {
     this.#connection.afterCommit(() => this.#tell({ type: 'quarantine', job, on }))
   }
 
+  /** What another connection of this process has committed. */
+  tell(signal: Signal): void {
+    this.#tell(signal)
+  }
+
   /** Forgets what a rolled-back transaction wanted to tell. */
   forget(): void {
     this.#readyQueues = new Set()

@@ -6,6 +6,7 @@ import { makeForgetting } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
 import type { Flow, Places } from './flow.js'
+import { makeGuardForgetting } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type Finding, makeRepair } from './repair.js'
@@ -81,6 +82,7 @@ export function makeSweep(
   const forgetDeath = makeForgetDeath(tables)
   const keys = makeForgetting(tables)
   const repair = makeRepair(tables, families, pending)
+  const guards = makeGuardForgetting(tables)
 
   return async (request) => {
     const now = clock.now()
@@ -98,7 +100,8 @@ export function makeSweep(
       ahead.length > 0 ||
       wrong.length > 0 ||
       doom.isDue() ||
-      keys.isDue(now)
+      keys.isDue(now) ||
+      guards.isDue(now)
     const done = work
       ? await connection.write(() => tidy(request, { idleWorkers: found.idle, ahead, wrong }))
       : nothing
@@ -130,7 +133,11 @@ export function makeSweep(
     for (const num of idleWorkers) forgetWorker.run(num, num)
     flow.recount()
     flow.setBack(ahead, now)
-    const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
+    const forgotten = Math.max(
+      keys.forget(now, request.limit),
+      flow.forgetIdle(now, request.limit),
+      guards.forget(now, request.limit),
+    )
     repair.mend(wrong, now)
     const unwanted = doom.carryOut(request.limit)
     return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten, unwanted }

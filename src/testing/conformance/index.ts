@@ -18,6 +18,8 @@ import { fencing } from './fencing.js'
 import { flowHandles } from './flow-handles.js'
 import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
 import { groupSettings, groupTurns } from './groups.js'
+import { guardTests, guardVerbTests } from './guard.js'
+import { checkGuards } from './guard-model.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { holdTests } from './holds.js'
@@ -37,6 +39,7 @@ import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+import { transactionTests } from './transaction.js'
 
 export type { Runner, StoreHarness } from './harness.js'
 
@@ -97,6 +100,9 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family', familyTests],
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
+  ['guards of jobs', guardTests],
+  ['guard', guardVerbTests],
+  ['begin: transactions', transactionTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
@@ -113,6 +119,11 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       const fewer = Math.ceil(flowRuns / 2)
       const check = () => checkFamilies({ make, reference, runs: fewer, seed })
       runner.test(`${fewer} random families all come to an end`, check, modelTimeout)
+    })
+    runner.describe('guards', () => {
+      const runs = Math.ceil(modelRuns / 4)
+      const check = () => checkGuards({ make, runs, seed })
+      runner.test(`${runs} random runs let one at a time work under a key`, check, modelTimeout)
     })
     runner.describe('flow control', () => {
       const fewer = Math.ceil(flowRuns / 4)

@@ -6,6 +6,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { LogLevel } from '../../core/job.js'
 import { invalid } from '../../core/options.js'
 import { clean } from '../../core/text.js'
+import { notTransactional } from '../transaction.js'
 import type { Answer, Assignment, FromChild, Question, Report, ToChild } from './protocol.js'
 import { unpack } from './thrown.js'
 
@@ -53,6 +54,10 @@ export class SandboxContext implements JobContext {
 
   get maxAttempts(): number {
     return this.#assignment.maxAttempts
+  }
+
+  get idempotencyKey(): string {
+    return this.#assignment.idempotencyKey
   }
 
   get createdAt(): Date {
@@ -116,6 +121,10 @@ export class SandboxContext implements JobContext {
   readonly #children = new Children((of, cursor) => {
     return this.#ask({ verb: 'children', of, cursor }) as Promise<ChildPage>
   })
+
+  get tx(): <Tx = unknown>() => Promise<Tx> {
+    return () => Promise.reject(notTransactional(this.name))
+  }
 
   #ask(question: Question): Promise<unknown> {
     if (this.#ended) throw tooLate(this.jobId)

@@ -22,6 +22,7 @@ export interface Assignment {
   readonly queue: string
   readonly attempt: number
   readonly maxAttempts: number
+  readonly idempotencyKey: string
   readonly createdAt: number
   readonly tags: readonly string[]
   readonly metadata: string | undefined

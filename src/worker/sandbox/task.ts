@@ -79,6 +79,7 @@ function assignment(task: number, run: Run, input: string | undefined, { limits 
     queue: job.queue,
     attempt: job.attempt,
     maxAttempts: job.maxAttempts,
+    idempotencyKey: run.idempotencyKey,
     createdAt: job.createdAt,
     tags: run.tags,
     metadata: job.metadata,

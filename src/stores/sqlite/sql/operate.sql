@@ -19,3 +19,6 @@ UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
 
 -- :setDedupe
 UPDATE millrace_job SET dedupe = ? WHERE seq = ?
+
+-- :setGuard
+UPDATE millrace_job SET guard = ? WHERE seq = ?

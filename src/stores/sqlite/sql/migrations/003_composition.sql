@@ -103,10 +103,12 @@ CREATE INDEX millrace_signal_spreading ON millrace_signal (n) WHERE spreading = 
 
 CREATE TABLE millrace_guard (
   key        TEXT PRIMARY KEY,
-  holder     TEXT,                     -- NULL once it is done
+  holder     TEXT NOT NULL,            -- a job's id, or what a caller named itself
   by_job     INTEGER NOT NULL,         -- 1: the holder is a job, and holds it until it ends
+  done       INTEGER NOT NULL DEFAULT 0,
+  since      INTEGER NOT NULL,
   result     TEXT,
-  expires_at INTEGER                   -- end of the holder's lease, or of the record's life
+  expires_at INTEGER                   -- end of a caller's lease, or of the record's life
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;

@@ -1,0 +1,138 @@
+import {
+  type ClaimedGuard,
+  findGuard,
+  type GuardRecord,
+  type GuardRequest,
+  type GuardResult,
+  judgeWord,
+  lookAgainIn,
+  type NewGuard,
+} from '../../core/guard.js'
+import { isFinal } from '../../core/job.js'
+import type { Outcome } from '../../core/lifecycle.js'
+import type { Entry } from './entry.js'
+import { Sorted } from './sorted.js'
+import type { Tables } from './tables.js'
+
+/** A record with its place among those that end by themselves. */
+interface Kept {
+  readonly record: GuardRecord
+  readonly key: string
+  readonly rank: number
+  readonly seq: number
+}
+
+export class Guards {
+  readonly #byKey = new Map<string, Kept>()
+  readonly #byTime = new Sorted<Kept>()
+  #count = 0
+
+  get(key: string): GuardRecord | undefined {
+    return this.#byKey.get(key)?.record
+  }
+
+  set(key: string, record: GuardRecord): void {
+    this.delete(key)
+    const kept = { record, key, rank: record.expiresAt ?? 0, seq: ++this.#count }
+    this.#byKey.set(key, kept)
+    if (record.expiresAt !== undefined) this.#byTime.add(kept)
+  }
+
+  delete(key: string): void {
+    const kept = this.#byKey.get(key)
+    if (kept === undefined) return
+    this.#byKey.delete(key)
+    if (kept.record.expiresAt !== undefined) this.#byTime.delete(kept)
+  }
+
+  /** Those whose life or lease is over, a bounded number; returns how many. */
+  forget(now: number, limit: number): number {
+    let forgotten = 0
+    for (; forgotten < limit; forgotten++) {
+      const first = this.#byTime.first
+      if (first === undefined || first.rank > now) break
+      this.delete(first.key)
+    }
+    return forgotten
+  }
+}
+
+/** Takes the key for a job that is claimed, if it is to be had. */
+export function claimGuard(tables: Tables, { id }: { id: string }, own: NewGuard, now: number): ClaimedGuard {
+  const { status, result, retryIn } = begin(tables, own.key, { holder: id, byJob: true }, undefined, now)
+  return { ...own, status, result, retryIn }
+}
+
+/** Completion writes the record, any other end lets go. */
+export function settleGuard(tables: Tables, { job }: Entry, outcome: Outcome, now: number): void {
+  if (!isFinal(outcome.to)) return
+  const { key, retain } = job.guard as NewGuard
+  const record = heldBy(tables, key, job.id)
+  if (record === undefined || record.done) return
+  if (outcome.to !== 'completed') return tables.guards.delete(key)
+  tables.guards.set(key, { ...record, done: true, result: outcome.result, expiresAt: now + retain })
+}
+
+/** Of a job that ends or becomes another one. What came of it stays. */
+export function letGoOfGuard(tables: Tables, { job }: Entry): void {
+  if (job.guard === undefined) return
+  if (heldBy(tables, job.guard.key, job.id)?.done === false) tables.guards.delete(job.guard.key)
+}
+
+/** A job that is to be done again must not find its own record. */
+export function forgetOwnGuard(tables: Tables, { job }: Entry): void {
+  if (job.guard !== undefined && heldBy(tables, job.guard.key, job.id)) tables.guards.delete(job.guard.key)
+}
+
+function heldBy({ guards }: Tables, key: string, id: string): GuardRecord | undefined {
+  const record = guards.get(key)
+  return record?.byJob && record.holder === id ? record : undefined
+}
+
+/** Keys of callers that are no jobs. */
+export function guard(tables: Tables, request: GuardRequest, now: number): GuardResult {
+  const { guards, signals } = tables
+  const { key, holder } = request
+  if (request.do === 'begin') return begin(tables, key, { holder, byJob: false }, now + request.lease, now)
+  const record = guards.get(key)
+  const verdict = judgeWord(record, holder, request.do)
+  if (verdict !== 'applies') return verdict === 'lost' ? lost : applied
+  if (request.do === 'fail') guards.delete(key)
+  else {
+    const { result, retain } = request
+    guards.set(key, { ...(record as GuardRecord), done: true, result, expiresAt: now + retain })
+  }
+  // Who waits for the key need not wait until it looks again.
+  signals.changed()
+  return applied
+}
+
+const applied: GuardResult = { status: 'applied', result: undefined, retryIn: undefined }
+const lost: GuardResult = { status: 'lost', result: undefined, retryIn: undefined }
+const begun = { status: 'begun', result: undefined, retryIn: undefined } as const
+
+function begin(
+  { guards, jobs }: Tables,
+  key: string,
+  who: Pick<GuardRecord, 'holder' | 'byJob'>,
+  expiresAt: number | undefined,
+  now: number,
+): Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'> {
+  const record = guards.get(key)
+  const isLive = (id: string) => {
+    const job = jobs.get(id)
+    return job !== undefined && !isFinal(job.state)
+  }
+  switch (findGuard(record, who, now, isLive)) {
+    case 'free':
+      guards.set(key, { ...who, done: false, since: now, expiresAt, result: undefined })
+      return begun
+    case 'own':
+      if (expiresAt !== undefined) guards.set(key, { ...(record as GuardRecord), expiresAt })
+      return begun
+    case 'busy':
+      return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }
+    case 'done':
+      return { status: 'done', result: record?.result, retryIn: undefined }
+  }
+}

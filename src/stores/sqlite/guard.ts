@@ -1,0 +1,180 @@
+import {
+  type ClaimedGuard,
+  findGuard,
+  type GuardRecord,
+  type GuardRequest,
+  type GuardResult,
+  judgeWord,
+  lookAgainIn,
+  type NewGuard,
+} from '../../core/guard.js'
+import { isFinal } from '../../core/job.js'
+import type { Outcome } from '../../core/lifecycle.js'
+import { parse } from './parse.js'
+import { guard as sql } from './sql.generated.js'
+import { stateName, type Tables, traits } from './tables.js'
+
+/** Guards of jobs, inside the current transaction. Only kinds with the trait come here. */
+export interface JobGuards {
+  /** Takes the key for a job that is claimed, if it is to be had. */
+  claim(seq: number, id: string, now: number): ClaimedGuard | undefined
+  /** Completion writes the record, any other end lets go. */
+  settled(seq: number, id: string, outcome: Outcome, now: number): void
+}
+
+export function hasGuard(kind: { readonly traits: number }): boolean {
+  return (kind.traits & traits.guard) !== 0
+}
+
+export function makeJobGuards(tables: Tables): JobGuards {
+  const { db } = tables
+  const ofJob = db.prepare<[number], string | null>(sql.ofJob).pluck()
+  const complete = db.prepare(sql.complete)
+  const keys = makeKeys(tables)
+  const letGo = makeLetGo(tables)
+
+  return {
+    claim(seq, id, now) {
+      const own = parse<NewGuard>(ofJob.get(seq) ?? null)
+      if (own === undefined) return undefined
+      const { status, result, retryIn } = keys.begin(own.key, { holder: id, byJob: true }, undefined, now)
+      return { ...own, status, result, retryIn }
+    },
+    settled(seq, id, outcome, now) {
+      if (!isFinal(outcome.to)) return
+      const text = ofJob.get(seq) ?? null
+      if (outcome.to !== 'completed') return letGo({ id, guard: text })
+      const own = parse<NewGuard>(text)
+      if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
+    },
+  }
+}
+
+/** Lets go of the key of a job that ends or becomes another one. What came of it stays. */
+export function makeLetGo({ db }: Tables): (job: GuardedRow) => void {
+  const letGo = db.prepare(sql.letGo)
+  return ({ id, guard }) => {
+    const own = parse<NewGuard>(guard)
+    if (own !== undefined) letGo.run(own.key, id, 1)
+  }
+}
+
+/** A job that is to be done again must not find its own record. */
+export function makeForgetOwn({ db }: Tables): (job: GuardedRow) => void {
+  const forgetOwn = db.prepare(sql.forgetOwn)
+  return ({ id, guard }) => {
+    const own = parse<NewGuard>(guard)
+    if (own !== undefined) forgetOwn.run(own.key, id)
+  }
+}
+
+interface GuardedRow {
+  readonly id: string
+  readonly guard: string | null
+}
+
+export function guardColumn(guard: NewGuard | null | undefined): string | null {
+  return guard ? JSON.stringify(guard) : null
+}
+
+export type Guard = (request: GuardRequest) => GuardResult
+
+/** Keys of callers that are no jobs. */
+export function makeGuard(tables: Tables, signals: { changed(): void }): Guard {
+  const { db, clock } = tables
+  const complete = db.prepare(sql.complete)
+  const letGo = db.prepare(sql.letGo)
+  const keys = makeKeys(tables)
+
+  return (request) => {
+    const { key, holder } = request
+    const now = clock.now()
+    if (request.do === 'begin') return keys.begin(key, { holder, byJob: false }, now + request.lease, now)
+    const verdict = judgeWord(keys.find(key), holder, request.do)
+    if (verdict !== 'applies') return verdict === 'lost' ? lost : applied
+    if (request.do === 'fail') letGo.run(key, holder, 0)
+    else complete.run(request.result ?? null, now + request.retain, key, holder, 0)
+    // Who waits for the key need not wait until it looks again.
+    signals.changed()
+    return applied
+  }
+}
+
+const applied: GuardResult = { status: 'applied', result: undefined, retryIn: undefined }
+const lost: GuardResult = { status: 'lost', result: undefined, retryIn: undefined }
+const begun = { status: 'begun', result: undefined, retryIn: undefined } as const
+
+interface GuardRow {
+  readonly holder: string
+  readonly by_job: number
+  readonly done: number
+  readonly since: number
+  readonly expires_at: number | null
+  readonly result: string | null
+}
+
+type Begun = Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'>
+
+function makeKeys({ db }: Tables) {
+  const row = db.prepare<[string], GuardRow>(sql.find)
+  const take = db.prepare(sql.take)
+  const renew = db.prepare(sql.renew)
+  const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
+
+  return { find, begin }
+
+  function find(key: string): GuardRecord | undefined {
+    const found = row.get(key)
+    if (found === undefined) return undefined
+    const { holder, by_job, done, since, expires_at, result } = found
+    return {
+      holder,
+      byJob: by_job === 1,
+      done: done === 1,
+      since,
+      expiresAt: expires_at ?? undefined,
+      result: result ?? undefined,
+    }
+  }
+
+  function begin(
+    key: string,
+    who: Pick<GuardRecord, 'holder' | 'byJob'>,
+    expiresAt: number | undefined,
+    now: number,
+  ): Begun {
+    const record = find(key)
+    switch (findGuard(record, who, now, isLive)) {
+      case 'free':
+        take.run(key, who.holder, who.byJob ? 1 : 0, now, expiresAt ?? null)
+        return begun
+      case 'own':
+        if (expiresAt !== undefined) renew.run(expiresAt, key)
+        return begun
+      case 'busy':
+        return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }
+      case 'done':
+        return { status: 'done', result: record?.result, retryIn: undefined }
+    }
+  }
+
+  function isLive(job: string): boolean {
+    const state = stateOf.get(job)
+    return state !== undefined && !isFinal(stateName(state))
+  }
+}
+
+/** Forgets records whose life is over, and leases that ran out. */
+export interface GuardForgetting {
+  isDue(now: number): boolean
+  forget(now: number, limit: number): number
+}
+
+export function makeGuardForgetting({ db }: Tables): GuardForgetting {
+  const isExpired = db.prepare<[number], number>(sql.isExpired).pluck()
+  const forget = db.prepare(sql.forget)
+  return {
+    isDue: (now) => isExpired.get(now) !== undefined,
+    forget: (now, limit) => forget.run(now, limit).changes,
+  }
+}

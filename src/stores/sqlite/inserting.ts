@@ -1,0 +1,41 @@
+import type { Clock } from '../../core/clock.js'
+import type { BreakerPhase } from '../../core/flow/breaker.js'
+import type { NewJob } from '../../core/job.js'
+import type { InsertResult } from '../../core/store.js'
+import type { Database } from './connection.js'
+import { makeFamilies } from './family.js'
+import { makeFlow } from './flow.js'
+import { makeInsert } from './insert.js'
+import { makePending } from './pending.js'
+import { makeForgetDeath } from './settle.js'
+import { Tables } from './tables.js'
+
+/** What inserting over a connection needs. `insertAtOnce` leaves nothing to be written at the end. */
+export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts) {
+  const tables = new Tables(db, clock)
+  const { flow, places } = makeFlow(tables, signals)
+  const pending = makePending(tables, flow, places, signals)
+  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
+  const insert = makeInsert(tables, flow, places, pending, families, signals)
+  return { tables, flow, places, pending, families, insert, insertAtOnce }
+
+  function insertAtOnce(jobs: readonly NewJob[]): InsertResult[] {
+    try {
+      const results = insert(jobs)
+      places.write()
+      tables.write()
+      return results
+    } finally {
+      // The caller may roll back, so nothing learned here is kept.
+      places.forget()
+      tables.forget()
+    }
+  }
+}
+
+export interface ToldOfInserts {
+  ready(queue: string): void
+  due(delay: number): void
+  breaker(job: string, phase: BreakerPhase): void
+  quarantine(job: string, on: boolean): void
+}

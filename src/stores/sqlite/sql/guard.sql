@@ -1,0 +1,31 @@
+-- :find
+SELECT holder, by_job, done, since, expires_at, result FROM millrace_guard WHERE key = ?
+
+-- :take
+INSERT INTO millrace_guard (key, holder, by_job, since, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at
+
+-- :renew
+UPDATE millrace_guard SET expires_at = ? WHERE key = ?
+
+-- :complete
+UPDATE millrace_guard SET done = 1, result = ?, expires_at = ? WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+
+-- :letGo
+DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+
+-- :forgetOwn  also what came of it
+DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = 1
+
+-- :ofJob
+SELECT guard FROM millrace_job WHERE seq = ?
+
+-- :stateOf
+SELECT state FROM millrace_job WHERE id = ?
+
+-- :isExpired
+SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1
+
+-- :forget
+DELETE FROM millrace_guard WHERE key IN (SELECT key FROM millrace_guard WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
