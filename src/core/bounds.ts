@@ -33,4 +33,10 @@ export const bounds = {
   collected: 10_000,
   batchWait: 3600_000,
   page: 1_000,
+  /** So that the ids of a schedule's jobs, which name it and their slot, are no longer than ids may be. */
+  scheduleName: 90,
+  /** Schedules that one sweep names. */
+  schedules: 200,
+  /** Slots of a schedule that fire at once when it catches up. */
+  slots: 100,
 } as const

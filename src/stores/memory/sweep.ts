@@ -2,6 +2,7 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
 import { type Entry, storyOf } from './entry.js'
+import { dueSchedules } from './schedule.js'
 import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
 import type { Worker } from './worker.js'
@@ -15,13 +16,15 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)
+  const schedules = dueSchedules(tables, now, limit)
   return {
     promoted,
     pruned,
     orphans,
-    schedules: [],
+    schedules: schedules.due,
     nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
-    more: Math.max(promoted, pruned, orphans.length, forgotten) >= limit,
+    nextSlot: schedules.nextSlot,
+    more: Math.max(promoted, pruned, orphans.length, forgotten) >= limit || schedules.more,
   }
 }
 

@@ -7,6 +7,7 @@ import { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Kinds } from './kind.js'
+import { Schedules } from './schedule.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
 import { Worker } from './worker.js'
@@ -28,6 +29,7 @@ export class Tables {
   readonly causes = new Causes()
   /** Keys of jobs that are deduped. */
   readonly holders = new Holders()
+  readonly schedules = new Schedules()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {

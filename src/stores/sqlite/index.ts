@@ -56,6 +56,7 @@ import { makeInsert } from './insert.js'
 import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
+import { makeReadSchedules, makeSchedule } from './schedule.js'
 import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
@@ -182,12 +183,12 @@ export class SqliteStore implements Store {
     return this.#read((engine) => engine.gates(query))
   }
 
-  schedule(_changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
-    return Promise.reject(new Error('schedule'))
+  schedule(changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
+    return this.#write((engine) => engine.schedule(changes))
   }
 
-  schedules(_query: ScheduleQuery): Promise<SchedulePage> {
-    return Promise.reject(new Error('schedules'))
+  async schedules(query: ScheduleQuery): Promise<SchedulePage> {
+    return this.#read((engine) => engine.schedules.page(query))
   }
 
   signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
@@ -298,6 +299,7 @@ function makeEngine(connection: Connection, clock: Clock) {
   const claim = makeClaim(tables, flow, places)
   const extend = makeExtend(tables, writeReport)
   const read = makeRead(tables)
+  const schedules = makeReadSchedules(tables)
 
   connection.beforeCommit = () => {
     places.write()
@@ -317,7 +319,9 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
+    schedule: makeSchedule(tables, insert, signals),
+    schedules,
+    sweep: makeSweep(connection, tables, { pending, flow, places, remove, readSchedules: schedules }),
     operate: makeOperate(tables, read, pending, signals, remove),
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),

@@ -6,6 +6,7 @@ import { makeForgetting } from './dedupe.js'
 import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
+import type { ReadSchedules } from './schedule.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
@@ -47,13 +48,14 @@ interface SweepParts {
   readonly flow: Flow
   readonly places: Places
   readonly remove: Remove
+  readonly readSchedules: ReadSchedules
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, remove }: SweepParts,
+  { pending, flow, places, remove, readSchedules }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -84,13 +86,15 @@ export function makeSweep(
     const done = work ? await connection.write(() => tidy(request, found.idle, ahead)) : nothing
     const next = nextDue.get()
     const { promoted, pruned, forgotten } = done
+    const schedules = readSchedules.due(clock.now(), request.limit)
     return {
       promoted,
       pruned,
       orphans: found.jobs,
-      schedules: [],
+      schedules: schedules.due,
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more: Math.max(promoted, pruned, forgotten) >= request.limit || found.more,
+      nextSlot: schedules.nextSlot,
+      more: Math.max(promoted, pruned, forgotten) >= request.limit || found.more || schedules.more,
     }
   }
 

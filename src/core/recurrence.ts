@@ -1,0 +1,128 @@
+/**
+ * When a schedule recurs. Pure: the same rule has the same slots in every process, so nobody has to be told them.
+ *
+ * Cron expressions are read in a time zone, whose clock may jump:
+ * - A time of day (one minute, one hour) fires once on each of its days. If the clock jumps over it, it fires at
+ *   the first moment after the jump; if the clock shows it twice, the first time.
+ * - Any other expression (lists, ranges, steps, `*`) fires whenever the clock shows such a time: what the clock
+ *   jumps over is left out, and what it shows twice fires twice. So `* * * * *` fires once in each minute.
+ */
+import { Cron } from 'croner'
+import { invalid } from './options.js'
+
+/** Kept as text and compared as such: `JSON.stringify` of what `makeRecurrence` gives. */
+export interface Recurrence {
+  readonly cron?: string
+  /** Of `cron`. */
+  readonly tz?: string
+  /** Milliseconds: slots are the multiples of it from `from` on, or from the epoch. */
+  readonly every?: number
+  /** First and last time that can be a slot. */
+  readonly from?: number
+  readonly until?: number
+}
+
+/** The first slot after `time`; undefined when there is none any more. */
+export function slotAfter(rule: Recurrence, time: number): number | undefined {
+  const after = Math.max(time, (rule.from ?? 0) - 1)
+  const slot = rule.every === undefined ? cronAfter(rule, after) : multipleAfter(rule.every, rule.from, after)
+  return slot === undefined || slot > (rule.until ?? Number.POSITIVE_INFINITY) ? undefined : slot
+}
+
+/** Up to `count` slots after `time`, none of them after `end`. */
+export function slotsAfter(rule: Recurrence, time: number, count: number, end: number): number[] {
+  const slots: number[] = []
+  for (let slot = slotAfter(rule, time); slots.length < count; slot = slotAfter(rule, slot)) {
+    if (slot === undefined || slot > end) break
+    slots.push(slot)
+  }
+  return slots
+}
+
+export interface Newest {
+  readonly slot: number
+  /** The one after it. */
+  readonly next: number | undefined
+}
+
+/** The newest slot up to `end`, given that `slot` is one. Halves the time between, however many slots lie there. */
+export function newestSlot(rule: Recurrence, slot: number, end: number): Newest {
+  const second = slotAfter(rule, slot)
+  if (second === undefined || second > end) return { slot, next: second }
+  let newest = second
+  // After this time there is none up to `end`.
+  let beyond = end
+  while (beyond - newest > 1) {
+    const middle = Math.floor((newest + beyond) / 2)
+    const found = slotAfter(rule, middle)
+    if (found === undefined || found > end) beyond = middle
+    else newest = found
+  }
+  return { slot: newest, next: slotAfter(rule, newest) }
+}
+
+function multipleAfter(every: number, from: number | undefined, time: number): number {
+  const start = from ?? 0
+  return start + (Math.floor((time - start) / every) + 1) * every
+}
+
+function cronAfter({ cron = '', tz = 'UTC' }: Recurrence, time: number): number | undefined {
+  return compiled(cron, tz).nextRun(new Date(time))?.getTime()
+}
+
+/** To read an expression costs more than to find its next run. */
+const cache = new Map<string, Cron>()
+const mostCached = 1_000
+
+function compiled(cron: string, tz: string): Cron {
+  const key = `${tz} ${cron}`
+  let found = cache.get(key)
+  if (found === undefined) {
+    found = new Cron(cron, { timezone: tz, mode: '5-part', paused: true })
+    if (cache.size >= mostCached) cache.delete(cache.keys().next().value as string)
+    cache.set(key, found)
+  }
+  return found
+}
+
+/** Five fields in one form, and they fire at some time. */
+export function cronExpression(raw: string, tz: string): string {
+  const fields = typeof raw === 'string' ? raw.trim().split(/\s+/) : []
+  const cron = fields.join(' ')
+  if (fields.length === 6 || fields.length === 7)
+    throw invalid('cron', raw, "five fields (minute hour day month weekday); for seconds use every: '10s'")
+  if (fields.length !== 5 && !nicknames.includes(cron))
+    throw invalid('cron', raw, `five fields such as '30 2 * * 1-5', or one of ${nicknames.join(', ')}`)
+  if (cron.includes('?'))
+    throw invalid('cron', raw, "no '?': it stands for the moment at which it is read; use '*'")
+  if (firstEver(cron, raw, tz) === undefined)
+    throw invalid('cron', raw, 'an expression that fires at some time; there is no such date')
+  return cron
+}
+
+const nicknames = ['@yearly', '@monthly', '@weekly', '@daily', '@hourly']
+
+function firstEver(cron: string, raw: string, tz: string): number | undefined {
+  try {
+    return cronAfter({ cron, tz }, 0)
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace(/^\w+: /, '') : String(error)
+    throw invalid('cron', raw, `an expression that can be read: ${why}`)
+  }
+}
+
+/** The name of a time zone that this process knows. */
+export function timeZone(raw: string): string {
+  // Offsets are zones in some versions of Node and not in others.
+  if (typeof raw === 'string' && /^[A-Za-z]/.test(raw) && isKnownZone(raw)) return raw
+  throw invalid('tz', raw, "an IANA time zone such as 'Europe/Berlin', or 'UTC'")
+}
+
+function isKnownZone(timeZone: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone })
+    return true
+  } catch {
+    return false
+  }
+}
