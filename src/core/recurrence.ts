@@ -8,18 +8,41 @@
  *   jumps over is left out, and what it shows twice fires twice. So `* * * * *` fires once in each minute.
  */
 import { Cron } from 'croner'
+import { type Duration, milliseconds } from './duration.js'
 import { invalid } from './options.js'
 
-/** Kept as text and compared as such: `JSON.stringify` of what `makeRecurrence` gives. */
-export interface Recurrence {
+export interface RecurrenceOptions {
+  /**
+   * Five fields (minute, hour, day, month, weekday), read in `tz`; or `every`. Also `@hourly`, `@daily`,
+   * `@weekly`, `@monthly`, `@yearly`, names such as `MON-FRI`, `L` for the last day and `5#2` for the second Friday.
+   * If both day and weekday are given, either of them will do.
+   *
+   * When the clock of `tz` jumps: a time of day (`30 2 * * *`) fires once on each of its days, at the first moment
+   * after the jump if the clock leaves it out, the first time if the clock shows it twice. Anything else (lists,
+   * ranges, steps, `*`) fires whenever the clock shows such a time: never when it is left out, twice when it is
+   * shown twice.
+   */
   readonly cron?: string
-  /** Of `cron`. */
+  /** At the multiples of this duration, at least a second, counted from `from`, or from 1970 in UTC. */
+  readonly every?: Duration
+  /** Time zone of `cron`, such as `'America/New_York'`. @default 'UTC' */
   readonly tz?: string
+  /** No slot before this time. @default none */
+  readonly from?: Date
+  /** No slot after this time. @default none */
+  readonly until?: Date
+}
+
+/** Kept as text and compared as such, so the fields always come in the same order. */
+export interface Recurrence {
+  readonly cron?: string | undefined
+  /** Of `cron`. */
+  readonly tz?: string | undefined
   /** Milliseconds: slots are the multiples of it from `from` on, or from the epoch. */
-  readonly every?: number
+  readonly every?: number | undefined
   /** First and last time that can be a slot. */
-  readonly from?: number
-  readonly until?: number
+  readonly from?: number | undefined
+  readonly until?: number | undefined
 }
 
 /** The first slot after `time`; undefined when there is none any more. */
@@ -85,8 +108,40 @@ function compiled(cron: string, tz: string): Cron {
   return found
 }
 
+export function compileRecurrence({ cron, every, tz, from, until }: RecurrenceOptions): Recurrence {
+  if ((cron === undefined) === (every === undefined))
+    throw invalid('cron', cron, "either cron, such as '30 2 * * *', or every, such as '15m'")
+  if (every !== undefined && tz !== undefined)
+    throw invalid('tz', tz, 'none with every, which counts time that passes; a time of day needs cron')
+  const span = { from: time(from, 'from'), until: time(until, 'until') }
+  if (span.from !== undefined && span.until !== undefined && span.until < span.from)
+    throw invalid('until', until, `a time that is not before from, ${from?.toISOString()}`)
+  if (every !== undefined) return { every: interval(every), ...span }
+  const zone = timeZone(tz ?? 'UTC')
+  return { cron: cronExpression(cron as string, zone), tz: zone, ...span }
+}
+
+function time(value: Date | undefined, field: string): number | undefined {
+  if (value === undefined) return undefined
+  if (!(value instanceof Date) || !(value.getTime() >= 0)) throw invalid(field, value, 'a valid Date')
+  return value.getTime()
+}
+
+const shortestInterval = 1_000
+
+function interval(every: Duration): number {
+  const ms = milliseconds(every, 'every')
+  if (ms < shortestInterval)
+    throw invalid(
+      'every',
+      every,
+      `at least ${shortestInterval} ms; what comes more often belongs into one job`,
+    )
+  return ms
+}
+
 /** Five fields in one form, and they fire at some time. */
-export function cronExpression(raw: string, tz: string): string {
+function cronExpression(raw: string, tz: string): string {
   const fields = typeof raw === 'string' ? raw.trim().split(/\s+/) : []
   const cron = fields.join(' ')
   if (fields.length === 6 || fields.length === 7)
@@ -94,7 +149,7 @@ export function cronExpression(raw: string, tz: string): string {
   if (fields.length !== 5 && !nicknames.includes(cron))
     throw invalid('cron', raw, `five fields such as '30 2 * * 1-5', or one of ${nicknames.join(', ')}`)
   if (cron.includes('?'))
-    throw invalid('cron', raw, "no '?': it stands for the moment at which it is read; use '*'")
+    throw invalid('cron', raw, "no '?', which stands for the moment at which it is read; use '*'")
   if (firstEver(cron, raw, tz) === undefined)
     throw invalid('cron', raw, 'an expression that fires at some time; there is no such date')
   return cron
@@ -112,7 +167,7 @@ function firstEver(cron: string, raw: string, tz: string): number | undefined {
 }
 
 /** The name of a time zone that this process knows. */
-export function timeZone(raw: string): string {
+function timeZone(raw: string): string {
   // Offsets are zones in some versions of Node and not in others.
   if (typeof raw === 'string' && /^[A-Za-z]/.test(raw) && isKnownZone(raw)) return raw
   throw invalid('tz', raw, "an IANA time zone such as 'Europe/Berlin', or 'UTC'")

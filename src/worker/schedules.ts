@@ -1,0 +1,76 @@
+import type { Runtime } from '../client/runtime.js'
+import { bounds } from '../core/bounds.js'
+import { type Advance, countMissed, planAdvance } from '../core/firing.js'
+import type { DueSchedule, ScheduleResult } from '../core/schedule.js'
+import { nextTurn } from '../system/turn.js'
+
+interface Planned extends Advance {
+  readonly schedule: DueSchedule
+}
+
+/** To work out slots takes a while; others get their turn in between. */
+const turnMs = 10
+
+/**
+ * Fires schedules that a sweep found due: works out what each of them fires, and offers that to the store, which
+ * takes it from the first worker that comes. One that cannot be worked out or written keeps no other back.
+ */
+export async function fireSchedules(runtime: Runtime, due: readonly DueSchedule[]): Promise<void> {
+  let batch: Planned[] = []
+  let jobs = 0
+  let turnEnds = performance.now() + turnMs
+  for (const schedule of due) {
+    const planned = plan(runtime, schedule)
+    if (planned === undefined) continue
+    batch.push(planned)
+    jobs += planned.change.jobs.length
+    if (jobs >= bounds.batch) {
+      await offer(runtime, batch)
+      batch = []
+      jobs = 0
+    }
+    if (performance.now() < turnEnds) continue
+    await nextTurn()
+    turnEnds = performance.now() + turnMs
+  }
+  if (batch.length > 0) await offer(runtime, batch)
+}
+
+function plan(runtime: Runtime, schedule: DueSchedule): Planned | undefined {
+  try {
+    return { schedule, ...planAdvance(schedule) }
+  } catch (error) {
+    tellFailed(runtime, schedule, error)
+    return undefined
+  }
+}
+
+async function offer(runtime: Runtime, batch: readonly Planned[]): Promise<void> {
+  let results: ScheduleResult[]
+  try {
+    results = await runtime.store.schedule(batch.map(({ change }) => change))
+  } catch (error) {
+    const [first] = batch
+    if (batch.length === 1 && first !== undefined) return tellFailed(runtime, first.schedule, error)
+    for (const one of batch) await offer(runtime, [one])
+    return
+  }
+  for (const [i, planned] of batch.entries()) if (results[i]?.status === 'applied') tell(runtime, planned)
+}
+
+function tell({ events }: Runtime, { schedule, change, missed }: Planned): void {
+  if (events.wants('enqueued')) {
+    for (const { id, name, queue } of change.jobs)
+      events.emit('enqueued', { id, name, queue, duplicate: false })
+  }
+  if (missed === undefined || !events.wants('missed')) return
+  events.emit('missed', {
+    schedule: schedule.name,
+    count: countMissed(schedule, missed),
+    since: new Date(missed.since),
+  })
+}
+
+function tellFailed({ events }: Runtime, { name }: DueSchedule, error: unknown): void {
+  events.emit('error', { error, during: `schedule '${name}'` })
+}
