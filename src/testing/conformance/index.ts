@@ -31,6 +31,7 @@ import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
 import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { scheduleAdvances, scheduleLists, schedulePauses, schedulePuts, schedulesDue } from './schedules.js'
 import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
@@ -92,6 +93,11 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['limiter', limiterTests],
   ['quarantine', quarantineTests],
   ['flow control over several handles', flowHandles],
+  ['schedules: put and remove', schedulePuts],
+  ['schedules: advance', scheduleAdvances],
+  ['schedules: pause', schedulePauses],
+  ['schedules: due', schedulesDue],
+  ['schedules: lists', scheduleLists],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
