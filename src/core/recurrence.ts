@@ -9,7 +9,9 @@
  */
 import { Cron } from 'croner'
 import { type Duration, milliseconds } from './duration.js'
+import { Memo } from './memo.js'
 import { invalid } from './options.js'
+import { firstShown, isZone, shownAt } from './zone.js'
 
 export interface RecurrenceOptions {
   /**
@@ -90,23 +92,35 @@ function multipleAfter(every: number, from: number | undefined, time: number): n
 }
 
 function cronAfter({ cron = '', tz = 'UTC' }: Recurrence, time: number): number | undefined {
-  return compiled(cron, tz).nextRun(new Date(time))?.getTime()
+  return timeOfDay.test(cron) ? timeOfDayAfter(cron, tz, time) : nextRun(cron, tz, time)
+}
+
+const timeOfDay = /^\d+ \d+ /
+
+/**
+ * The calendar says which days, the zone's clock when that is. Done here because a day whose time lies in a jump
+ * that ends at midnight would have none otherwise.
+ */
+function timeOfDayAfter(cron: string, tz: string, time: number): number | undefined {
+  let shown = nextRun(cron, 'UTC', shownAt(tz, time))
+  for (; shown !== undefined; shown = nextRun(cron, 'UTC', shown)) {
+    const slot = firstShown(tz, shown)
+    if (slot > time) return slot
+  }
+  return undefined
+}
+
+function nextRun(cron: string, tz: string, time: number): number | undefined {
+  return expressions.get(`${tz} ${cron}`).nextRun(new Date(time))?.getTime()
 }
 
 /** To read an expression costs more than to find its next run. */
-const cache = new Map<string, Cron>()
-const mostCached = 1_000
-
-function compiled(cron: string, tz: string): Cron {
-  const key = `${tz} ${cron}`
-  let found = cache.get(key)
-  if (found === undefined) {
-    found = new Cron(cron, { timezone: tz, mode: '5-part', paused: true })
-    if (cache.size >= mostCached) cache.delete(cache.keys().next().value as string)
-    cache.set(key, found)
-  }
-  return found
-}
+const expressions = new Memo((key) => {
+  const [tz = '', ...fields] = key.split(' ')
+  // Without a zone's name it takes half the time.
+  const zone = tz === 'UTC' ? { utcOffset: 0 } : { timezone: tz }
+  return new Cron(fields.join(' '), { ...zone, mode: '5-part', paused: true })
+})
 
 export function compileRecurrence({ cron, every, tz, from, until }: RecurrenceOptions): Recurrence {
   if ((cron === undefined) === (every === undefined))
@@ -142,12 +156,16 @@ function interval(every: Duration): number {
 
 /** Five fields in one form, and they fire at some time. */
 function cronExpression(raw: string, tz: string): string {
-  const fields = typeof raw === 'string' ? raw.trim().split(/\s+/) : []
+  const fields = typeof raw === 'string' ? (nicknames.get(raw.trim()) ?? raw.trim()).split(/\s+/) : []
   const cron = fields.join(' ')
   if (fields.length === 6 || fields.length === 7)
     throw invalid('cron', raw, "five fields (minute hour day month weekday); for seconds use every: '10s'")
-  if (fields.length !== 5 && !nicknames.includes(cron))
-    throw invalid('cron', raw, `five fields such as '30 2 * * 1-5', or one of ${nicknames.join(', ')}`)
+  if (fields.length !== 5)
+    throw invalid(
+      'cron',
+      raw,
+      `five fields such as '30 2 * * 1-5', or one of ${[...nicknames.keys()].join(', ')}`,
+    )
   if (cron.includes('?'))
     throw invalid('cron', raw, "no '?', which stands for the moment at which it is read; use '*'")
   if (firstEver(cron, raw, tz) === undefined)
@@ -155,7 +173,13 @@ function cronExpression(raw: string, tz: string): string {
   return cron
 }
 
-const nicknames = ['@yearly', '@monthly', '@weekly', '@daily', '@hourly']
+const nicknames = new Map([
+  ['@yearly', '0 0 1 1 *'],
+  ['@monthly', '0 0 1 * *'],
+  ['@weekly', '0 0 * * 0'],
+  ['@daily', '0 0 * * *'],
+  ['@hourly', '0 * * * *'],
+])
 
 function firstEver(cron: string, raw: string, tz: string): number | undefined {
   try {
@@ -169,15 +193,6 @@ function firstEver(cron: string, raw: string, tz: string): number | undefined {
 /** The name of a time zone that this process knows. */
 function timeZone(raw: string): string {
   // Offsets are zones in some versions of Node and not in others.
-  if (typeof raw === 'string' && /^[A-Za-z]/.test(raw) && isKnownZone(raw)) return raw
+  if (typeof raw === 'string' && /^[A-Za-z]/.test(raw) && isZone(raw)) return raw
   throw invalid('tz', raw, "an IANA time zone such as 'Europe/Berlin', or 'UTC'")
-}
-
-function isKnownZone(timeZone: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone })
-    return true
-  } catch {
-    return false
-  }
 }
