@@ -63,7 +63,7 @@ export class ScheduleHandle<R = unknown> {
 
   /** The times of its next slots, without jitter: fewer than `count` when it ends, none while it is paused. */
   next(count = 1): Promise<Date[]> {
-    return this.#schedules.next(this.name, integer(count, 'count', 1, bounds.page))
+    return this.#schedules.next(this.name, count)
   }
 
   /** Fires no more, for all processes, until `resume`. Slots that come meanwhile are dropped, whatever `catchUp`. */
@@ -124,6 +124,7 @@ export class Schedules {
   }
 
   async next(name: string, count: number): Promise<Date[]> {
+    integer(count, 'count', 1, bounds.page)
     const record = await this.#find(name)
     const slot = standingSlot(record)
     if (slot === undefined) return []
