@@ -12,6 +12,10 @@ import type { Runtime } from './runtime.js'
 export type ScheduledJobOptions = Omit<EnqueueOptions, 'id' | 'delay' | 'runAt' | 'signal'>
 
 export interface ScheduleOptions<I = unknown, O = I, R = unknown> extends RecurrenceOptions {
+  /**
+   * What each slot fires. To keep two of its jobs from running at the same time, give it a `limit`; to fire none
+   * while one is there, a `dedupe`.
+   */
   readonly job: JobDefinition<I, O, R>
   readonly input: NoInfer<I>
   /**

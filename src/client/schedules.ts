@@ -190,7 +190,7 @@ export class Schedules {
       jitter,
       job: job.name,
       queue: job.queue,
-      input: this.#runtime.codec.decode(job.input),
+      input: this.#decode(job.input),
       paused: record.paused,
       next: date(standingSlot(record)),
       last: date(record.lastSlot),
@@ -198,6 +198,15 @@ export class Schedules {
       fired: record.fired,
       createdAt: new Date(record.createdAt),
       changedAt: new Date(record.changedAt),
+    }
+  }
+
+  /** A damaged input is shown as the text it is. */
+  #decode(text: string): unknown {
+    try {
+      return this.#runtime.codec.decode(text)
+    } catch {
+      return text
     }
   }
 }

@@ -13,11 +13,13 @@ const turnMs = 10
 
 /**
  * Fires schedules that a sweep found due: works out what each of them fires, and offers that to the store, which
- * takes it from the first worker that comes. One that cannot be worked out or written keeps no other back.
+ * takes it from the first worker that comes. One that cannot be worked out or written keeps no other back. Returns
+ * how many have gone on, here or elsewhere.
  */
-export async function fireSchedules(runtime: Runtime, due: readonly DueSchedule[]): Promise<void> {
+export async function fireSchedules(runtime: Runtime, due: readonly DueSchedule[]): Promise<number> {
   let batch: Planned[] = []
   let jobs = 0
+  let gone = 0
   let turnEnds = performance.now() + turnMs
   for (const schedule of due) {
     const planned = plan(runtime, schedule)
@@ -25,7 +27,7 @@ export async function fireSchedules(runtime: Runtime, due: readonly DueSchedule[
     batch.push(planned)
     jobs += planned.change.jobs.length
     if (jobs >= bounds.batch) {
-      await offer(runtime, batch)
+      gone += await offer(runtime, batch)
       batch = []
       jobs = 0
     }
@@ -33,7 +35,7 @@ export async function fireSchedules(runtime: Runtime, due: readonly DueSchedule[
     await nextTurn()
     turnEnds = performance.now() + turnMs
   }
-  if (batch.length > 0) await offer(runtime, batch)
+  return batch.length === 0 ? gone : gone + (await offer(runtime, batch))
 }
 
 function plan(runtime: Runtime, schedule: DueSchedule): Planned | undefined {
@@ -45,17 +47,27 @@ function plan(runtime: Runtime, schedule: DueSchedule): Planned | undefined {
   }
 }
 
-async function offer(runtime: Runtime, batch: readonly Planned[]): Promise<void> {
+async function offer(runtime: Runtime, batch: readonly Planned[]): Promise<number> {
   let results: ScheduleResult[]
   try {
     results = await runtime.store.schedule(batch.map(({ change }) => change))
   } catch (error) {
-    const [first] = batch
-    if (batch.length === 1 && first !== undefined) return tellFailed(runtime, first.schedule, error)
-    for (const one of batch) await offer(runtime, [one])
-    return
+    return batch.length === 1 ? giveUp(runtime, batch, error) : offerEach(runtime, batch)
   }
   for (const [i, planned] of batch.entries()) if (results[i]?.status === 'applied') tell(runtime, planned)
+  return batch.length
+}
+
+/** One of them is at fault, and fails alone. */
+async function offerEach(runtime: Runtime, batch: readonly Planned[]): Promise<number> {
+  let gone = 0
+  for (const planned of batch) gone += await offer(runtime, [planned])
+  return gone
+}
+
+function giveUp(runtime: Runtime, batch: readonly Planned[], error: unknown): number {
+  for (const { schedule } of batch) tellFailed(runtime, schedule, error)
+  return 0
 }
 
 function tell({ events }: Runtime, { schedule, change, missed }: Planned): void {

@@ -4,6 +4,7 @@ import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { laneNames } from '../core/lanes.js'
 import { crashed, type Retention } from '../core/lifecycle.js'
+import type { DueSchedule } from '../core/schedule.js'
 import type { OrphanedJob, Settlement, SweepReport, SweepRequest } from '../core/store.js'
 import type { LeaseKeeper } from './lease.js'
 import { fireSchedules } from './schedules.js'
@@ -75,13 +76,18 @@ export class Sweeper {
       const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep: this.#options.keep })
       // Whose lease only the clock took away gets a moment to renew it.
       if (!this.#clockJumped()) await this.#rescue(report.orphans)
-      if (report.schedules.length > 0) await fireSchedules(this.#runtime, report.schedules)
-      pause = nextPause(report, pause)
+      // Schedules that do not go on are looked at again, but not at once.
+      if (await this.#fire(report.schedules)) pause = nextPause(report, pause)
     } catch (error) {
       if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
     }
     this.#sweeping = false
     this.#sweepIn(Math.min(pause, this.#hint))
+  }
+
+  /** Whether they have gone on. */
+  async #fire(schedules: readonly DueSchedule[]): Promise<boolean> {
+    return schedules.length === 0 || (await fireSchedules(this.#runtime, schedules)) > 0
   }
 
   /** The wall clock, which leases are judged by, went on by more than time has passed: it was set, or all slept. */

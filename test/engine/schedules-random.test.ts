@@ -87,7 +87,9 @@ async function randomRun(random: Random, told: string): Promise<void> {
 
   /** Removes the jobs, so that their ids keep nothing from being fired again. */
   async function note({ name, jobs }: Extract<ScheduleChange, { do: 'advance' }>): Promise<void> {
-    for (const { id } of jobs) {
+    const { input } = (await mill.schedule(name).get()) ?? {}
+    for (const { id, input: text } of jobs) {
+      expect(JSON.parse(text), `${told}: ${name} fires what it is now`).toBe(input)
       const slot = Date.parse(id.slice(`schedule:${name}:`.length))
       slots.set(name, [...(slots.get(name) ?? []), slot])
     }

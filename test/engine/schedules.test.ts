@@ -96,12 +96,12 @@ describe('slots', () => {
 
   test('several workers fire each slot once', async () => {
     const mill = testMill({ jobs: [report] })
-    await hourly(mill)
+    const handle = await hourly(mill, { every: '5s' })
     const workers = Array.from({ length: 3 }, () => mill.worker({ handleSignals: false }))
     await Promise.all(workers.map((worker) => worker.start()))
-    for (let i = 0; i < 5; i++) await mill.clock.advance(hour)
-    expect(await firedHours(mill)).toEqual([1, 2, 3, 4, 5])
-    expect((await mill.schedule('hourly').get())?.fired).toBe(5)
+    for (let i = 0; i < 4; i++) await mill.clock.advance(5_000)
+    expect((await firedHours(mill)).map((hours) => hours * 3_600)).toEqual([5, 10, 15, 20])
+    expect((await handle.get())?.fired).toBe(4)
   })
 
   test('a worker that waits is woken by a new schedule and by a resumed one', async () => {
@@ -442,12 +442,12 @@ describe('trouble', () => {
     await mill.open()
     const damaged = { do: 'put', name: 'damaged', rule: '{', spec: '{}', revision: 'r' } as const
     await storeOf(mill).schedule([damaged])
-    await hourly(mill)
+    await hourly(mill, { every: '5s' })
     const worker = mill.worker({ handleSignals: false })
     await worker.start()
-    await mill.clock.advance(hour)
+    await mill.clock.advance(5_000)
     await worker.stop()
-    expect(await firedHours(mill)).toEqual([1])
+    expect(await firedHours(mill)).toEqual([5 / 3_600])
     expect(new Set(errors)).toEqual(new Set(["schedule 'damaged'"]))
   })
 
