@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { parseInput } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
-import { type CatchUp, planAdvance, readRule, readSpec, standingSlot } from '../core/firing.js'
+import { type CatchUp, nextSlot, planAdvance, readRule, readSpec, slotsLeft } from '../core/firing.js'
 import { integer, jobId, noUnknown } from '../core/options.js'
 import { slotsAfter } from '../core/recurrence.js'
 import type { ScheduleChange, ScheduleRecord, ScheduleResult } from '../core/schedule.js'
@@ -126,10 +126,9 @@ export class Schedules {
   async next(name: string, count: number): Promise<Date[]> {
     integer(count, 'count', 1, bounds.page)
     const record = await this.#find(name)
-    const slot = standingSlot(record)
+    const slot = nextSlot(record)
     if (slot === undefined) return []
-    const { limit } = readSpec(record)
-    const most = Math.min(count, limit === undefined ? count : limit - record.fired)
+    const most = Math.min(count, slotsLeft(record, readSpec(record)))
     const later = slotsAfter(readRule(record), slot, most - 1, Number.POSITIVE_INFINITY)
     return [slot, ...later].map((time) => new Date(time))
   }
@@ -192,7 +191,7 @@ export class Schedules {
       queue: job.queue,
       input: this.#decode(job.input),
       paused: record.paused,
-      next: date(standingSlot(record)),
+      next: date(nextSlot(record)),
       last: date(record.lastSlot),
       lastJob: record.lastJob,
       fired: record.fired,

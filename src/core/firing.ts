@@ -43,7 +43,7 @@ export function planAdvance(due: DueSchedule): Advance {
   const spec = readSpec(due)
   const rule = readRule(due)
   if (due.slot === undefined) return { change: moveTo(due, firstSlot(due, rule, spec)), missed: undefined }
-  const left = (spec.limit ?? Number.POSITIVE_INFINITY) - due.fired
+  const left = slotsLeft(due, spec)
   const { slots, next, missed } = passedSlots(due.slot, due.now, rule, spec)
   const fired = slots.slice(0, left)
   return {
@@ -56,19 +56,22 @@ export function planAdvance(due: DueSchedule): Advance {
   }
 }
 
-/** The slot that a fresh schedule is to be told, and the one that any other stands at. */
-export function standingSlot(schedule: ScheduleRecord): number | undefined {
-  return schedule.fresh ? firstSlot(schedule, readRule(schedule), readSpec(schedule)) : schedule.slot
+/** The slot that fires next: the one that it stands at, or that a fresh one is to be told. */
+export function nextSlot(schedule: ScheduleRecord): number | undefined {
+  const spec = readSpec(schedule)
+  if (schedule.fresh) return firstSlot(schedule, readRule(schedule), spec)
+  return slotsLeft(schedule, spec) === 0 ? undefined : schedule.slot
+}
+
+/** How many more may fire; the limit may have been lowered since. */
+export function slotsLeft({ fired }: ScheduleRecord, { limit }: ScheduleSpec): number {
+  return limit === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limit - fired)
 }
 
 /** The first after it was put or resumed; never again one that fired, though the clock was set back. */
-function firstSlot(
-  { since, lastSlot, fired }: ScheduleRecord,
-  rule: Recurrence,
-  { limit }: ScheduleSpec,
-): number | undefined {
-  if (limit !== undefined && fired >= limit) return undefined
-  return slotAfter(rule, Math.max(since, lastSlot ?? 0))
+function firstSlot(schedule: ScheduleRecord, rule: Recurrence, spec: ScheduleSpec): number | undefined {
+  const { since, lastSlot } = schedule
+  return slotsLeft(schedule, spec) === 0 ? undefined : slotAfter(rule, Math.max(since, lastSlot ?? 0))
 }
 
 function moveTo({ name, revision, slot }: ScheduleRecord, to: number | undefined): Advance['change'] {

@@ -29,7 +29,7 @@ export interface RecurrenceOptions {
   readonly every?: Duration
   /** Time zone of `cron`, such as `'America/New_York'`. @default 'UTC' */
   readonly tz?: string
-  /** No slot before this time. @default none */
+  /** No slot before this time. Give one that stays: another, as in each deploy a new one, begins afresh. @default none */
   readonly from?: Date
   /** No slot after this time. @default none */
   readonly until?: Date

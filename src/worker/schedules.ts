@@ -1,5 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
+import { isMillraceError } from '../core/errors.js'
 import { type Advance, countMissed, planAdvance } from '../core/firing.js'
 import type { DueSchedule, ScheduleResult } from '../core/schedule.js'
 import { nextTurn } from '../system/turn.js'
@@ -52,13 +53,14 @@ async function offer(runtime: Runtime, batch: readonly Planned[]): Promise<numbe
   try {
     results = await runtime.store.schedule(batch.map(({ change }) => change))
   } catch (error) {
+    // The store's trouble is the sweep's; anything else is that of one schedule, which fails alone.
+    if (isMillraceError(error)) throw error
     return batch.length === 1 ? giveUp(runtime, batch, error) : offerEach(runtime, batch)
   }
   for (const [i, planned] of batch.entries()) if (results[i]?.status === 'applied') tell(runtime, planned)
   return batch.length
 }
 
-/** One of them is at fault, and fails alone. */
 async function offerEach(runtime: Runtime, batch: readonly Planned[]): Promise<number> {
   let gone = 0
   for (const planned of batch) gone += await offer(runtime, [planned])

@@ -1,4 +1,10 @@
-import { defineJob, isMillraceError, type MillraceEvents, type ScheduleOptions } from 'millrace'
+import {
+  defineJob,
+  isMillraceError,
+  MillraceError,
+  type MillraceEvents,
+  type ScheduleOptions,
+} from 'millrace'
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -273,6 +279,18 @@ describe('changes', () => {
     expect(await firedHours(mill)).toEqual([1, 4, 5])
   })
 
+  test('a lowered limit ends it', async () => {
+    const mill = testMill({ jobs: [report] })
+    const handle = await hourly(mill, { limit: 9, catchUp: 'all' })
+    await mill.advance('3h')
+    await hourly(mill, { limit: 2, catchUp: 'all' })
+    expect(await handle.next(5)).toEqual([])
+    expect((await handle.get())?.next).toBeUndefined()
+    await sleep(mill, 5 * hour)
+    await mill.drain()
+    expect(await firedHours(mill)).toEqual([1, 2, 3])
+  })
+
   test('paused it drops its slots; resumed it goes on with the next', async () => {
     const mill = testMill({ jobs: [report] })
     const handle = await hourly(mill, { catchUp: 'all' })
@@ -449,6 +467,24 @@ describe('trouble', () => {
     await worker.stop()
     expect(await firedHours(mill)).toEqual([5 / 3_600])
     expect(new Set(errors)).toEqual(new Set(["schedule 'damaged'"]))
+  })
+
+  test('a store that fails is told once, and what was due fires when it is back', async () => {
+    const mill = testMill({ jobs: [report] })
+    const errors: string[] = []
+    mill.on('error', ({ during }) => errors.push(during))
+    for (let i = 0; i < 5; i++) await mill.schedule(`s${i}`, { every: '5s', job: report, input })
+    const store = storeOf(mill)
+    const works = store.schedule
+    store.schedule = () => Promise.reject(new MillraceError('STORE_FAILED', 'the disk is gone'))
+    const worker = mill.worker({ handleSignals: false })
+    await worker.start()
+    await mill.clock.advance(5_000)
+    expect(errors).toEqual(['sweep'])
+    store.schedule = works
+    await mill.clock.advance(2_000)
+    await worker.stop()
+    expect(await mill.enqueued(report)).toHaveLength(5)
   })
 
   test('a job that nobody knows waits for a worker that does', async () => {
