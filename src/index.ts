@@ -29,6 +29,8 @@ export {
 } from './client/inspect.js'
 export { type AcquireOptions, Limiter } from './client/limiter.js'
 export { type GroupList, type QueueDepth, QueueHandle } from './client/queue.js'
+export type { ScheduledJobOptions, ScheduleOptions } from './client/schedule-options.js'
+export { ScheduleHandle, type ScheduleList, type ScheduleSnapshot } from './client/schedules.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
 export {
@@ -70,6 +72,7 @@ export {
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
 export type { CompiledEvolution } from './core/evolution.js'
 export type { FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
+export type { CatchUp, ScheduleSlot } from './core/firing.js'
 export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
 export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
 export type { DepthPolicy, Overflow } from './core/flow/depth.js'
@@ -111,6 +114,8 @@ export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
 export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
 export type { AnyNode, NodeOptions } from './core/plan.js'
+export type { RecurrenceOptions } from './core/recurrence.js'
+export type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './core/schedule.js'
 export type {
   AcquireRequest,
   AcquireResult,
@@ -138,6 +143,8 @@ export type {
   OrphanedJob,
   Report,
   RetryChange,
+  SchedulePage,
+  ScheduleQuery,
   Selector,
   Setting,
   Settlement,

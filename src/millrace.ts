@@ -17,6 +17,8 @@ import type { Limiter } from './client/limiter.js'
 import { Limiters } from './client/limiters.js'
 import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
+import type { ScheduleOptions } from './client/schedule-options.js'
+import { ScheduleHandle, type ScheduleList, Schedules } from './client/schedules.js'
 import { readStats, type Stats } from './client/stats.js'
 import { bounds } from './core/bounds.js'
 import type { Clock } from './core/clock.js'
@@ -92,6 +94,7 @@ export class Millrace {
   readonly #inspector: Inspector
   readonly #enqueuer: Enqueuer
   readonly #flows: Flows
+  readonly #schedules: Schedules
   readonly #workers = new Set<Worker>()
 
   constructor(options: MillraceOptions) {
@@ -101,6 +104,7 @@ export class Millrace {
     this.#inspector = new Inspector(this.#runtime)
     this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.#flows = new Flows(this.#runtime, this.#inspector, this.#runtime.declarations)
+    this.#schedules = new Schedules(this.#runtime, this.#enqueuer, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
     this.idempotency = new Idempotency(this.#runtime)
   }
@@ -211,6 +215,27 @@ export class Millrace {
     options: IdempotentOptions = {},
   ): Promise<R> {
     return this.idempotency.run(key, fn, options)
+  }
+
+  /**
+   * Adds or changes a recurrence: each of its slots fires exactly one job, however many processes there are. A
+   * deploy that repeats it changes nothing; another `cron`, `every`, `tz`, `from` or `until` begins afresh, anything
+   * else holds from the next slot on. Without options: the handle of one that is there.
+   */
+  schedule<I, O, R>(name: string, options: ScheduleOptions<I, O, R>): Promise<ScheduleHandle<R>>
+  schedule(name: string): ScheduleHandle
+  schedule<I, O, R>(
+    name: string,
+    options?: ScheduleOptions<I, O, R>,
+  ): Promise<ScheduleHandle<R>> | ScheduleHandle {
+    return options === undefined
+      ? new ScheduleHandle(name, this.#schedules)
+      : this.#schedules.put(name, options)
+  }
+
+  /** Schedules by name, page by page. */
+  schedules(page?: PageOptions): Promise<ScheduleList> {
+    return this.#schedules.list(page)
   }
 
   stats(): Promise<Stats> {

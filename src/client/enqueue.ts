@@ -99,7 +99,7 @@ export class Enqueuer {
       const insert = (jobs: readonly NewJob[]) => this.#runtime.store.insert(jobs)
       const results = await this.#admit(batch, insert, options?.signal, i)
       for (let k = 0; k < batch.length; k++)
-        handles.push(this.#handle(job, batch[k] as NewJob, results[k] as InsertResult))
+        handles.push(this.#handle(batch[k] as NewJob, results[k] as InsertResult))
     }
     return handles
   }
@@ -120,7 +120,7 @@ export class Enqueuer {
     if (job.flow !== undefined) await this.#declared(job)
     const insert = async () => [await this.#insert(added)]
     const [result] = await this.#admit([added], insert, options?.signal)
-    return this.#handle(job, added, result as InsertResult)
+    return this.#handle(added, result as InsertResult)
   }
 
   #enqueueIn<I, O, R>(
@@ -146,7 +146,14 @@ export class Enqueuer {
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     options.signal?.throwIfAborted()
     const inserted = this.#runtime.store.insert([added], tx)
-    return inserted.then(([result]) => this.#handle(job, added, result as InsertResult))
+    return inserted.then(([result]) => this.#handle(added, result as InsertResult))
+  }
+
+  /** A job that is made already. */
+  async add<R>(job: NewJob): Promise<JobHandle<R>> {
+    const insert = async () => [await this.#insert(job)]
+    const [result] = await this.#admit([job], insert, undefined)
+    return this.#handle(job, result as InsertResult)
   }
 
   /** Those who wait for room try once more, and learn that it is over. */
@@ -226,14 +233,14 @@ export class Enqueuer {
     return results
   }
 
-  #handle<R>(job: AnyJob, added: NewJob, { status, id = added.id }: InsertResult): JobHandle<R> {
+  #handle<R>(added: NewJob, { status, id = added.id }: InsertResult): JobHandle<R> {
     const { name, queue } = added
     const { events } = this.#runtime
     if (status === 'shed' || status === 'deferred') {
       const priority = laneNames[added.lane] ?? 'default'
       events.emit('shed', { id, name, queue, priority, deferred: status === 'deferred' })
     } else if (events.wants('enqueued')) {
-      events.emit('enqueued', { id, name: job.name, queue, duplicate: status === 'duplicate' })
+      events.emit('enqueued', { id, name, queue, duplicate: status === 'duplicate' })
     }
     return this.#inspector.handle<R>(id, status as EnqueueStatus)
   }

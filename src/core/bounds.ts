@@ -37,4 +37,10 @@ export const bounds = {
   flow: 1_000_000,
   /** Links that one call looks at. */
   scan: 5_000,
+  /** So that the ids of a schedule's jobs, which name it and their slot, are no longer than ids may be. */
+  scheduleName: 90,
+  /** Schedules that one sweep names. */
+  schedules: 200,
+  /** Slots of a schedule that fire at once when it catches up. */
+  slots: 100,
 } as const

@@ -4,6 +4,7 @@ import type { CompiledBatch } from './batch.js'
 import type { Duration } from './duration.js'
 import { MillraceError } from './errors.js'
 import { type CompiledEvolution, compileEvolution } from './evolution.js'
+import type { ScheduleSlot } from './firing.js'
 import {
   type CompiledFlow,
   compileJobFlow,
@@ -39,6 +40,8 @@ export interface JobContext {
   readonly createdAt: Date
   readonly tags: readonly string[]
   readonly metadata: unknown
+  /** The schedule that fired it, and for which time; undefined for other jobs. */
+  readonly schedule: ScheduleSlot | undefined
   /** Aborts on timeout, cancel, a lost lease, and at the end of a shutdown's grace. */
   readonly signal: AbortSignal
   /** Reports how far the job is: a number, or any data that a codec keeps. The last one wins. */

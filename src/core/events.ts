@@ -51,6 +51,11 @@ export interface MillraceEvents {
   breaker: { readonly job: string; readonly phase: BreakerPhase }
   /** A definition's jobs killed workers and run alone from now on, or no more. */
   quarantine: { readonly job: string; readonly on: boolean }
+  /**
+   * Slots of a schedule passed without a job, from `since` on, because no worker ran and its `catchUp` wants none
+   * for them. A `count` of 100 stands for that many or more. Told in the process whose worker found out.
+   */
+  missed: { readonly schedule: string; readonly count: number; readonly since: Date }
   /** A worker found nothing more to do in its queues. */
   drained: { readonly worker: string; readonly queues: readonly string[] }
   paused: { readonly queue: string }

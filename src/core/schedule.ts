@@ -1,22 +1,29 @@
 /**
  * Schedules: named recurrences, each of whose slots fires exactly one job. The store keeps them and names those
- * whose slot has come; what a slot is and what it fires is decided here. A worker that found a slot due answers
- * with an `advance`, which is refused unless the schedule still stands at that slot; so it does not matter how
- * many workers try.
+ * whose slot has come; what a slot is and what it fires is decided in recurrence.ts and firing.ts. A worker that
+ * found a slot due answers with an `advance`, which is refused unless the schedule still stands at that slot; so
+ * it does not matter how many workers try.
  */
 import type { NewJob } from './job.js'
 
 export interface ScheduleRecord {
   readonly name: string
-  /** What it is: recurrence, job and input, as JSON; see `ScheduleSpec`. Opaque to a store. */
+  /** When it recurs, as JSON; see `Recurrence`. Opaque to a store, which only compares it. */
+  readonly rule: string
+  /** What it fires and how, as JSON; see `ScheduleSpec`. Opaque to a store. */
   readonly spec: string
+  /** Another one after each `put`, pause and resume that changed something. */
+  readonly revision: string
   readonly paused: boolean
-  /** The slot that it stands at, which has not fired; undefined when there is none any more. */
+  /** The slot that it stands at, which has not fired; undefined while fresh or paused, and when there is none. */
   readonly slot: number | undefined
-  /** It has not been told its first slot since it was put or resumed. */
+  /** It has not been told its first slot since `since`. */
   readonly fresh: boolean
-  /** Jobs that its slots fired since it was made. */
+  /** When its slots began to count: it was put with this rule, or resumed. */
+  readonly since: number
+  /** Slots that fired since it was put with this rule. */
   readonly fired: number
+  /** The newest slot that ever fired. None at or before it fires again, whatever the clock does. */
   readonly lastSlot: number | undefined
   readonly lastJob: string | undefined
   readonly createdAt: number
@@ -30,21 +37,34 @@ export interface DueSchedule extends ScheduleRecord {
 }
 
 export type ScheduleChange =
-  /** Adds it; with another spec than it has, changes that and begins afresh; with the same, changes nothing. */
-  | { readonly do: 'put'; readonly name: string; readonly spec: string }
-  /** Goes on from `from`, the slot that it stands at, to `to`; applied only if spec and slot are still these. */
+  /**
+   * Adds it, fresh; as it stands already, changes nothing. Another rule begins afresh; with the same rule and
+   * another spec it goes on from where it stands, and is fresh only if it had come to its end.
+   */
+  | {
+      readonly do: 'put'
+      readonly name: string
+      readonly rule: string
+      readonly spec: string
+      readonly revision: string
+    }
+  /**
+   * Goes on from `from`, the slot that it stands at (undefined: it is fresh), to `to`; applied only if that and
+   * the revision are still so, and it is not paused.
+   */
   | {
       readonly do: 'advance'
       readonly name: string
-      readonly spec: string
+      readonly revision: string
       readonly from: number | undefined
       readonly to: number | undefined
-      /** What the slots passed fire. */
+      /** What the slots passed fire, one each, whether or not their queue is full. */
       readonly jobs: readonly NewJob[]
-      /** The last slot that fired. */
+      /** The last slot that fires. */
       readonly lastSlot: number | undefined
     }
-  | { readonly do: 'pause'; readonly name: string; readonly paused: boolean }
+  /** Slots that come while it is paused are dropped: resumed, it is fresh. */
+  | { readonly do: 'pause'; readonly name: string; readonly paused: boolean; readonly revision: string }
   | { readonly do: 'remove'; readonly name: string }
 
 /** `same`: nothing had to change. `lost`: an advance that came too late. */
@@ -52,6 +72,84 @@ export interface ScheduleResult {
   readonly status: 'applied' | 'same' | 'lost' | 'missing'
   /** As it stands now; undefined when there is none. */
   readonly record: ScheduleRecord | undefined
-  /** The store's clock. */
-  readonly now: number
+}
+
+/** What a change makes of a schedule. A store writes that when it is `applied`, with the jobs of an advance. */
+export function changeSchedule(
+  old: ScheduleRecord | undefined,
+  change: ScheduleChange,
+  now: number,
+): ScheduleResult {
+  if (old === undefined)
+    return change.do === 'put'
+      ? { status: 'applied', record: newSchedule(change, now) }
+      : { status: 'missing', record: undefined }
+  switch (change.do) {
+    case 'put':
+      if (old.rule === change.rule && old.spec === change.spec) return { status: 'same', record: old }
+      return { status: 'applied', record: putOver(old, change, now) }
+    case 'advance':
+      if (!standsAt(old, change)) return { status: 'lost', record: old }
+      return { status: 'applied', record: advanced(old, change) }
+    case 'pause':
+      if (old.paused === change.paused) return { status: 'same', record: old }
+      return { status: 'applied', record: pausedOrResumed(old, change, now) }
+    case 'remove':
+      return { status: 'applied', record: undefined }
+  }
+}
+
+type Change<Do extends ScheduleChange['do']> = Extract<ScheduleChange, { do: Do }>
+
+function newSchedule({ name, rule, spec, revision }: Change<'put'>, now: number): ScheduleRecord {
+  return {
+    name,
+    rule,
+    spec,
+    revision,
+    paused: false,
+    slot: undefined,
+    fresh: true,
+    since: now,
+    fired: 0,
+    lastSlot: undefined,
+    lastJob: undefined,
+    createdAt: now,
+    changedAt: now,
+  }
+}
+
+function putOver(old: ScheduleRecord, { rule, spec, revision }: Change<'put'>, now: number): ScheduleRecord {
+  const changed = { ...old, rule, spec, revision, changedAt: now }
+  if (rule !== old.rule) return afresh({ ...changed, fired: 0 }, now)
+  return old.slot === undefined && !old.fresh ? afresh(changed, now) : changed
+}
+
+function pausedOrResumed(
+  old: ScheduleRecord,
+  { paused, revision }: Change<'pause'>,
+  now: number,
+): ScheduleRecord {
+  return afresh({ ...old, paused, revision, changedAt: now }, now)
+}
+
+/** A paused one waits for its resumption, which makes it fresh. */
+function afresh(schedule: ScheduleRecord, now: number): ScheduleRecord {
+  return { ...schedule, slot: undefined, fresh: !schedule.paused, since: now }
+}
+
+/** Whether it still stands where the worker saw it. */
+function standsAt({ revision, paused, fresh, slot }: ScheduleRecord, change: Change<'advance'>): boolean {
+  if (revision !== change.revision || paused) return false
+  return change.from === undefined ? fresh : slot === change.from
+}
+
+function advanced(old: ScheduleRecord, { to, jobs, lastSlot }: Change<'advance'>): ScheduleRecord {
+  const moved = { ...old, slot: to, fresh: false, fired: old.fired + jobs.length }
+  return jobs.length === 0 ? moved : { ...moved, lastSlot, lastJob: jobs.at(-1)?.id }
+}
+
+/** When it is worth a look: at its slot, at once while fresh, never otherwise. */
+export function lookAt({ fresh, slot }: ScheduleRecord): number | undefined {
+  return fresh ? 0 : slot
 }

@@ -179,10 +179,12 @@ export interface SweepReport {
   readonly promoted: number
   readonly pruned: number
   readonly orphans: readonly OrphanedJob[]
-  /** Schedules whose slot has come; the worker decides what they fire. */
+  /** Schedules whose slot has come, the longest due first, a bounded number; the worker decides what they fire. */
   readonly schedules: readonly DueSchedule[]
-  /** Milliseconds until the next job or schedule is due, by the store's clock. */
+  /** Milliseconds until the next job is due, by the store's clock. */
   readonly nextDue: number | undefined
+  /** The same of the next schedule that is not due yet. */
+  readonly nextSlot: number | undefined
   /** The limit was reached; there is more to do. */
   readonly more: boolean
 }
@@ -392,7 +394,7 @@ export interface Cause {
 export type Signal =
   /** Jobs became ready in these queues. */
   | { readonly type: 'ready'; readonly queues: ReadonlySet<string> }
-  /** A job will be due in `delay` ms. */
+  /** A job or a schedule will be due in `delay` ms. */
   | { readonly type: 'due'; readonly delay: number }
   /** These jobs were settled; the list may hold refused ones too. */
   | { readonly type: 'settled'; readonly settlements: readonly Settlement[] }

@@ -24,7 +24,11 @@ export interface TestMillOptions extends Omit<MillraceOptions, 'store' | 'clock'
 }
 
 export interface DrainOptions {
-  /** Also runs what is due later, moving virtual time from one due time to the next. @default false */
+  /**
+   * Also runs what is due later, moving virtual time from one due time to the next. Schedules fire on the way, at
+   * their times, but time does not move for them alone: most never end. Use `advance` to get to a slot.
+   * @default false
+   */
   readonly later?: boolean
   /** Real time after which a handler that never ends fails the test. @default '10s' */
   readonly timeout?: Duration
@@ -36,6 +40,8 @@ export type Enqueued<I> = JobSnapshot & { readonly input: I }
 /** Real milliseconds that handlers may take while virtual time is moved. */
 const realTimeout = 10_000
 const mostRounds = 100_000
+/** Times that schedules may fire while a drain waits for what is due later. */
+const mostFirings = 2_000
 /** Looks in a row, a millisecond apart, that find a worker with nothing to do. */
 const surelyIdle = 3
 
@@ -86,8 +92,8 @@ export class TestMill extends Millrace {
    */
   async drain(options: DrainOptions = {}): Promise<void> {
     const timeout = milliseconds(options.timeout ?? '10s', 'timeout')
-    const later = options.later ? Number.POSITIVE_INFINITY : this.clock.now()
-    await this.#runUntil(later, Number.POSITIVE_INFINITY, timeout)
+    const until = { jobs: this.clock.now(), slots: this.clock.now(), batches: Number.POSITIVE_INFINITY }
+    await this.#runUntil(options.later ? { ...until, jobs: Number.POSITIVE_INFINITY } : until, timeout)
   }
 
   /**
@@ -96,9 +102,10 @@ export class TestMill extends Millrace {
    */
   async advance(duration: Duration): Promise<void> {
     const until = this.clock.now() + milliseconds(duration, 'duration')
-    await this.#runUntil(until, until, realTimeout)
+    const all = { jobs: until, slots: until, batches: until }
+    await this.#runUntil(all, realTimeout)
     await this.clock.advance(until - this.clock.now())
-    await this.#runUntil(until, until, realTimeout)
+    await this.#runUntil(all, realTimeout)
   }
 
   /** All jobs of this kind that the store knows, whatever their state, whose input contains `match`. */
@@ -152,16 +159,21 @@ export class TestMill extends Millrace {
   }
 
   /** From one due time to the next, with nothing in between: years pass as fast as there is work in them. */
-  async #runUntil(until: number, batchesUntil: number, timeout: number): Promise<void> {
+  async #runUntil(until: Horizon, timeout: number): Promise<void> {
     this.#draining++
+    const firings = new Set<number>()
     try {
       for (let round = 0; round < mostRounds; round++) {
         await this.#start()
-        await this.#untilIdle(batchesUntil, timeout)
+        await this.#untilIdle(until.batches, timeout)
         const opensAt = this.#worker?.opensAt ?? Number.POSITIVE_INFINITY
         await this.#stop()
-        const next = Math.min(opensAt, (await this.#nextDue()) ?? Number.POSITIVE_INFINITY)
-        if (next > until || next === Number.POSITIVE_INFINITY) return
+        const { jobAt, slotAt } = await this.#nextDue()
+        const nextJob = Math.min(opensAt, jobAt)
+        const waits = nextJob <= until.jobs && nextJob < Number.POSITIVE_INFINITY
+        if (!waits && slotAt > until.slots) return
+        const next = waits ? Math.min(nextJob, slotAt) : slotAt
+        if (next > until.slots && firings.add(slotAt).size > mostFirings) throw endless()
         await this.clock.advance(Math.max(0, next - this.clock.now()))
       }
       throw new AssertionError({
@@ -216,16 +228,30 @@ export class TestMill extends Millrace {
     return Object.values(queues).some((queue) => !queue.paused && queue.states.pending > 0)
   }
 
-  async #nextDue(): Promise<number | undefined> {
-    const soonest = await Promise.all(
-      (['scheduled', 'retrying'] as const).map(async (state) => {
-        const { jobs } = await this.#store.list({ filter: { state }, limit: 1 })
-        return jobs[0]?.dueAt ?? Number.POSITIVE_INFINITY
-      }),
-    )
-    const next = Math.min(...soonest)
-    return next === Number.POSITIVE_INFINITY ? undefined : next
+  /** When the next job and the next schedule are due; now, if the worker left something that is due already. */
+  async #nextDue(): Promise<{ jobAt: number; slotAt: number }> {
+    const keep = { completed: Number.MAX_SAFE_INTEGER, dead: Number.MAX_SAFE_INTEGER }
+    const report = await this.#store.sweep({ limit: bounds.batch, keep })
+    const now = this.clock.now()
+    const isDue = report.promoted + report.schedules.length > 0
+    return {
+      jobAt: isDue ? now : now + (report.nextDue ?? Number.POSITIVE_INFINITY),
+      slotAt: now + (report.nextSlot ?? Number.POSITIVE_INFINITY),
+    }
   }
+}
+
+/** Up to when time moves for what. */
+interface Horizon {
+  readonly jobs: number
+  readonly slots: number
+  readonly batches: number
+}
+
+function endless(): AssertionError {
+  return new AssertionError({
+    message: `drain: schedules fired ${mostFirings} times while it waited for jobs that are due later; use advance()`,
+  })
 }
 
 function contains(input: unknown, match: unknown): boolean {

@@ -13,6 +13,7 @@ import {
 } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import type { RunEvent } from '../core/events.js'
+import { type ScheduleSlot, slotOfJob } from '../core/firing.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
 import { type CompiledPolicy, jobId, readOverrides } from '../core/options.js'
@@ -114,6 +115,10 @@ export class Run implements JobContext {
 
   get metadata(): unknown {
     return this.job.metadata === undefined ? undefined : jsonCodec.decode(this.job.metadata)
+  }
+
+  get schedule(): ScheduleSlot | undefined {
+    return slotOfJob(this.job.id)
   }
 
   get signal(): AbortSignal {

@@ -4,8 +4,10 @@ import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { laneNames } from '../core/lanes.js'
 import { crashed, type Retention } from '../core/lifecycle.js'
+import type { DueSchedule } from '../core/schedule.js'
 import type { OrphanedJob, Settlement, SweepReport, SweepRequest } from '../core/store.js'
 import type { LeaseKeeper } from './lease.js'
+import { fireSchedules } from './schedules.js'
 
 export interface SweepOptions {
   readonly every: number
@@ -17,8 +19,8 @@ export interface SweepOptions {
 const jumpMs = 1_000
 
 /**
- * The worker's share of the housekeeping: due jobs become ready, finished ones go when their time is over,
- * and the jobs of lost workers come back. Every worker does it; each step is guarded, so that doing it
+ * The worker's share of the housekeeping: due jobs become ready, schedules fire, finished jobs go when their time
+ * is over, and the jobs of lost workers come back. Every worker does it; each step is guarded, so that doing it
  * twice does no harm and nobody has to be in charge.
  */
 export class Sweeper {
@@ -51,7 +53,7 @@ export class Sweeper {
     this.#cancelTimer?.()
   }
 
-  /** A job will be due in `delay` ms: sweep then, if not sooner. */
+  /** A job or a schedule will be due in `delay` ms: sweep then, if not sooner. */
   due(delay: number): void {
     if (this.#sweeping) this.#hint = Math.min(this.#hint, delay)
     else if (this.#runtime.clock.monotonic() + delay < this.#nextAt) this.#sweepIn(delay)
@@ -74,12 +76,18 @@ export class Sweeper {
       const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep: this.#options.keep })
       // Whose lease only the clock took away gets a moment to renew it.
       if (!this.#clockJumped()) await this.#rescue(report.orphans)
-      pause = nextPause(report, pause)
+      // Schedules that do not go on are looked at again, but not at once.
+      if (await this.#fire(report.schedules)) pause = nextPause(report, pause)
     } catch (error) {
       if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
     }
     this.#sweeping = false
     this.#sweepIn(Math.min(pause, this.#hint))
+  }
+
+  /** Whether they have gone on. */
+  async #fire(schedules: readonly DueSchedule[]): Promise<boolean> {
+    return schedules.length === 0 || (await fireSchedules(this.#runtime, schedules)) > 0
   }
 
   /** The wall clock, which leases are judged by, went on by more than time has passed: it was set, or all slept. */
@@ -132,7 +140,7 @@ export class Sweeper {
 
 function nextPause(report: SweepReport, usual: number): number {
   if (report.more) return 0
-  return report.nextDue === undefined ? usual : Math.min(usual, report.nextDue)
+  return Math.min(usual, report.nextDue ?? usual, report.nextSlot ?? usual)
 }
 
 function byWorker(orphans: readonly OrphanedJob[]): Map<string, OrphanedJob[]> {

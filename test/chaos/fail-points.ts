@@ -24,6 +24,9 @@ export type FailPoint =
   /** Around the settlement that gives back the job of a lost worker. */
   | 'rescue-before'
   | 'rescue-after'
+  /** Around the advance of a schedule, which fires its jobs. */
+  | 'advance-before'
+  | 'advance-after'
   /** A thread kills the process at a random moment of the transaction. */
   | 'mid-commit'
 

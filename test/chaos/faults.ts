@@ -14,6 +14,7 @@ import { killHoldingLimits } from './faults/limits.js'
 import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
+import { killAdvance } from './faults/schedules.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
@@ -25,6 +26,7 @@ export const faults: readonly Fault[] = [
   killMigration,
   killProducer,
   killHoldingLimits,
+  killAdvance,
   zombie,
   zombieKilled,
   lanesUnderLoad,

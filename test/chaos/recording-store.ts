@@ -150,7 +150,16 @@ export class RecordingStore implements Store {
   }
 
   schedule(changes: Parameters<Store['schedule']>[0]) {
-    return this.#inner.schedule(changes)
+    const fired = changes.map((change) => (change.do === 'advance' ? change.jobs : []))
+    const doom = fired.flat().length > 0 ? this.#sabotage?.doom : undefined
+    this.#journal.write(...fired.flat().map(tried))
+    doom?.at('advance-before')
+    return this.#inner.schedule(changes).then((results) => {
+      const applied = fired.filter((_, i) => results[i]?.status === 'applied').flat()
+      this.#journal.write(...applied.map(({ id }) => ({ e: 'enqueue-ack' as const, id })))
+      if (applied.length > 0) doom?.at('advance-after')
+      return results
+    })
   }
 
   schedules(query: Parameters<Store['schedules']>[0]) {

@@ -27,6 +27,16 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     'the domain: scheduled, due in 365 days',
     '3 completed, 1 cancelled, 2 still to come',
   ],
+  'nightly-report': [
+    'next: 2030-03-09T07:30:00.000Z, 2030-03-10T07:00:00.000Z',
+    'sales: 2030-03-09 02:30 in New York, 07:30 UTC',
+    'sales: 2030-03-10 03:00 in New York, 07:00 UTC',
+    'sales: 2030-03-11 02:30 in New York, 06:30 UTC',
+    'nightly-report: 2 nights without a report',
+    'sales: 2030-03-14 02:30 in New York, 06:30 UTC',
+    'sales: 2030-03-22 02:30 in New York, 06:30 UTC',
+    '5 fired, the last 2030-03-22T06:30:00.000Z, the next 2030-03-23T06:30:00.000Z',
+  ],
   progress: [
     'completed #################### 100 of 100',
     'result: { imported: 98, skipped: 2 }',

@@ -19,6 +19,7 @@ const killed = [
   'migration',
   'producer',
   'holding-limits',
+  'schedule-advance',
 ]
 const stale = ['zombie', 'blocked-loop']
 const apart = ['sandbox-abort']

@@ -71,13 +71,25 @@ export class Fleet {
     }
   }
 
+  /** Kills any one, and hires another. */
+  replaceAny(): void {
+    const victim = this.random.pick([...this.#members.values()])
+    victim.kill('SIGKILL')
+    this.hire()
+  }
+
+  /** Complains of a process that ended although nobody killed it. */
+  checkCrashes(): void {
+    if (this.#crashes.length > 0) throw new Error(this.#crashes.join('; '))
+  }
+
   async allDone(count: number): Promise<void> {
     const patience = Date.now() + 40_000
     for (;;) {
       const { kinds } = await this.#store.counts()
       const completed = kinds.reduce((sum, { states }) => sum + states.completed, 0)
       if (completed === count) return
-      if (this.#crashes.length > 0) throw new Error(this.#crashes.join('; '))
+      this.checkCrashes()
       if (Date.now() > patience) throw new Error(`only ${completed} of ${count} jobs got done`)
       await sleep(50)
     }

@@ -3,6 +3,34 @@ import { describe, expect, test } from 'vitest'
 import { check, checkLanes, type Evidence, type FinalJob, type Violation } from '../chaos/checker.js'
 import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
 import { checkLimits } from '../chaos/limits.js'
+import { checkSlots } from '../chaos/slots.js'
+
+describe('slots of schedules', () => {
+  const schedule = {
+    name: 'tick',
+    every: 1_000,
+    from: new Date(500),
+    createdAt: new Date(700),
+    last: new Date(3_500),
+    fired: 3,
+  }
+  const idOf = (slot: number) => `schedule:tick:${new Date(slot).toISOString()}`
+  const all = [1_500, 2_500, 3_500].map(idOf)
+
+  test('one job each is right', () => {
+    expect(checkSlots([...all, 'schedule:tick-2:x', 'another'], [schedule])).toEqual([])
+  })
+
+  test('a slot without a job, a job without a slot and a wrong count are I6', () => {
+    const crimes: [string[], number, string][] = [
+      [all.slice(1), 3, '1 slots without a job: 1970-01-01T00:00:01.500Z'],
+      [[...all, idOf(4_500)], 3, '1 jobs of no slot: 1970-01-01T00:00:04.500Z'],
+      [all, 4, 'it counts 4 slots, there were 3'],
+    ]
+    for (const [ids, fired, text] of crimes)
+      expect(checkSlots(ids, [{ ...schedule, fired }])).toEqual([violation('I6', `schedule tick: ${text}`)])
+  })
+})
 
 describe('an honest history', () => {
   test('has no violations', () => {

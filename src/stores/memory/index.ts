@@ -44,6 +44,7 @@ import { insert } from './insert.js'
 import { links } from './links.js'
 import { operate } from './operate.js'
 import { counts, gates, get, list, trail } from './read.js'
+import { schedule } from './schedule.js'
 import { settle } from './settle.js'
 import { sweep } from './sweep.js'
 import { Tables } from './tables.js'
@@ -165,12 +166,15 @@ export class MemoryStore implements Store {
     return gates(this.#open(), query)
   }
 
-  schedule(_changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
-    return Promise.reject(new Error('schedule'))
+  async schedule(changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
+    const tables = this.#open()
+    const results = schedule(tables, changes, this.#clock.now())
+    tables.signals.tell()
+    return results
   }
 
-  schedules(_query: ScheduleQuery): Promise<SchedulePage> {
-    return Promise.reject(new Error('schedules'))
+  async schedules(query: ScheduleQuery): Promise<SchedulePage> {
+    return { ...this.#open().schedules.page(query), now: this.#clock.now() }
   }
 
   signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {

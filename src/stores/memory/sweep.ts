@@ -3,6 +3,7 @@ import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js
 import { forgetKeys } from './dedupe.js'
 import { type Entry, storyOf, type Wake } from './entry.js'
 import { cancelUnwanted } from './operate.js'
+import { dueSchedules } from './schedule.js'
 import { precedes, type Ranked } from './sorted.js'
 import type { Tables } from './tables.js'
 import type { Worker } from './worker.js'
@@ -21,13 +22,15 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const promoted = promote(tables, now, limit)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)
+  const schedules = dueSchedules(tables, now, limit)
   return {
     promoted,
     pruned,
     orphans,
-    schedules: [],
+    schedules: schedules.due,
     nextDue: next === undefined ? undefined : Math.max(0, next.rank - now),
-    more: Math.max(promoted, pruned, orphans.length, forgotten, unwanted) >= limit,
+    nextSlot: schedules.nextSlot,
+    more: Math.max(promoted, pruned, orphans.length, forgotten, unwanted) >= limit || schedules.more,
   }
 }
 

@@ -8,6 +8,7 @@ import { Entry, storyOf, type Wake } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Guards } from './guard.js'
 import { Kinds } from './kind.js'
+import { Schedules } from './schedule.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
 import { Worker } from './worker.js'
@@ -31,6 +32,7 @@ export class Tables {
   readonly holders = new Holders()
   /** Idempotency keys. */
   readonly guards = new Guards()
+  readonly schedules = new Schedules()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {

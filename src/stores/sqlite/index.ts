@@ -58,6 +58,7 @@ import { makeInserting } from './inserting.js'
 import { makeLinks } from './links.js'
 import { makeOperate } from './operate.js'
 import { makeRead, makeReadGates } from './read.js'
+import { makeReadSchedules, makeSchedule } from './schedule.js'
 import { makeRemove, makeSettle } from './settle.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
@@ -185,12 +186,12 @@ export class SqliteStore implements Store {
     return this.#read((engine) => engine.gates(query))
   }
 
-  schedule(_changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
-    return Promise.reject(new Error('schedule'))
+  schedule(changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
+    return this.#write((engine) => engine.schedule(changes))
   }
 
-  schedules(_query: ScheduleQuery): Promise<SchedulePage> {
-    return Promise.reject(new Error('schedules'))
+  async schedules(query: ScheduleQuery): Promise<SchedulePage> {
+    return this.#read((engine) => engine.schedules.page(query))
   }
 
   signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
@@ -295,6 +296,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
   const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables)
   const read = makeRead(tables, families)
+  const schedules = makeReadSchedules(tables)
   const markDoom = makeDoomMark(tables)
   const cancel = makeCancel(tables, { pending, families, doom: markDoom, signals, remove })
   const doom = makeDoom(tables, read.row, cancel)
@@ -330,7 +332,17 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, { pending, flow, places, families, doom, remove }),
+    schedule: makeSchedule(tables, insert, signals),
+    schedules,
+    sweep: makeSweep(connection, tables, {
+      pending,
+      flow,
+      places,
+      families,
+      doom,
+      remove,
+      readSchedules: schedules,
+    }),
     operate: makeOperate(tables, { read, pending, families, doom, cancel, signals, remove }),
     links: makeLinks(tables),
     configure: makeConfigure(tables, flow, signals),

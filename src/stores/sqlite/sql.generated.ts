@@ -450,6 +450,37 @@ SELECT name FROM millrace_queue WHERE paused = 1 ORDER BY name
 `,
 } as const
 
+export const schedule = {
+  find: `
+SELECT * FROM millrace_schedule WHERE name = ?
+`,
+  write: `
+INSERT INTO millrace_schedule (name, rule, spec, revision, paused, fresh, slot, due_at, since, fired, created_at, changed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET rule = excluded.rule, spec = excluded.spec, revision = excluded.revision,
+  paused = excluded.paused, fresh = excluded.fresh, slot = excluded.slot, due_at = excluded.due_at,
+  since = excluded.since, fired = excluded.fired, changed_at = excluded.changed_at
+`,
+  advance: `
+UPDATE millrace_schedule SET fresh = 0, slot = ?, due_at = ?, fired = ?, last_slot = ?, last_job = ? WHERE name = ?
+`,
+  remove: `
+DELETE FROM millrace_schedule WHERE name = ?
+`,
+  due: `
+SELECT * FROM millrace_schedule WHERE due_at <= ? ORDER BY due_at LIMIT ?
+`,
+  next: `
+SELECT min(due_at) FROM millrace_schedule WHERE due_at > ?
+`,
+  page: `
+SELECT * FROM millrace_schedule WHERE name > ? ORDER BY name LIMIT ?
+`,
+  named: `
+SELECT * FROM millrace_schedule WHERE name IN (SELECT value FROM json_each(?)) AND name > ? ORDER BY name LIMIT ?
+`,
+} as const
+
 export const settle = {
   held: `
 SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ? AND token = ?
@@ -808,12 +839,15 @@ ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in mi
 
 CREATE TABLE millrace_schedule (
   name       TEXT PRIMARY KEY,
+  rule       TEXT NOT NULL,
   spec       TEXT NOT NULL,
-  paused     INTEGER NOT NULL DEFAULT 0,
-  fresh      INTEGER NOT NULL DEFAULT 1,
+  revision   TEXT NOT NULL,
+  paused     INTEGER NOT NULL,
+  fresh      INTEGER NOT NULL,
   slot       INTEGER,
-  due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh, never while paused
-  fired      INTEGER NOT NULL DEFAULT 0,
+  due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh
+  since      INTEGER NOT NULL,
+  fired      INTEGER NOT NULL,
   last_slot  INTEGER,
   last_job   TEXT,
   created_at INTEGER NOT NULL,

@@ -10,6 +10,7 @@ import { makeGuardForgetting } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type Finding, makeRepair } from './repair.js'
+import type { ReadSchedules } from './schedule.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
@@ -62,13 +63,14 @@ interface SweepParts {
   readonly families: Families
   readonly doom: Doom
   readonly remove: Remove
+  readonly readSchedules: ReadSchedules
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, families, doom, remove }: SweepParts,
+  { pending, flow, places, families, doom, remove, readSchedules }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -107,13 +109,15 @@ export function makeSweep(
       : nothing
     const next = nextDue.get()
     const { promoted, pruned, forgotten, unwanted } = done
+    const schedules = readSchedules.due(clock.now(), request.limit)
     return {
       promoted,
       pruned,
       orphans: found.jobs,
-      schedules: [],
+      schedules: schedules.due,
       nextDue: next === null || next === undefined ? undefined : Math.max(0, next - clock.now()),
-      more: Math.max(promoted, pruned, forgotten, unwanted) >= request.limit || found.more,
+      nextSlot: schedules.nextSlot,
+      more: Math.max(promoted, pruned, forgotten, unwanted) >= request.limit || found.more || schedules.more,
     }
   }
 

@@ -100,7 +100,7 @@ export function depthTests(test: Test): void {
   })
 }
 
-async function limit(store: Store, policy: Partial<DepthPolicy>): Promise<void> {
+export async function limit(store: Store, policy: Partial<DepthPolicy>): Promise<void> {
   const depth: DepthPolicy = {
     max: 10,
     low: 8,

@@ -35,6 +35,7 @@ import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
 import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { scheduleAdvances, scheduleLists, schedulePauses, schedulePuts, schedulesDue } from './schedules.js'
 import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { subscribe } from './subscribe.js'
@@ -103,6 +104,11 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],
+  ['schedules: put and remove', schedulePuts],
+  ['schedules: advance', scheduleAdvances],
+  ['schedules: pause', schedulePauses],
+  ['schedules: due', schedulesDue],
+  ['schedules: lists', scheduleLists],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {

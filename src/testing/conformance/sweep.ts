@@ -28,7 +28,15 @@ import {
 
 export function sweepDue(test: Test): void {
   test('with nothing to do it reports nothing', async ({ store }) => {
-    const nothing = { promoted: 0, pruned: 0, orphans: [], schedules: [], nextDue: undefined, more: false }
+    const nothing = {
+      promoted: 0,
+      pruned: 0,
+      orphans: [],
+      schedules: [],
+      nextDue: undefined,
+      nextSlot: undefined,
+      more: false,
+    }
     assert.deepEqual(await sweep(store), nothing)
     await insertMany(store, 3)
     await claim(store, 1)

@@ -3,6 +3,7 @@ import { type ChildPage, Children } from '../../core/children.js'
 import { jsonCodec } from '../../core/codec.js'
 import type { EnqueueFromHandler, JobContext } from '../../core/definition.js'
 import { MillraceError } from '../../core/errors.js'
+import { type ScheduleSlot, slotOfJob } from '../../core/firing.js'
 import type { LogLevel } from '../../core/job.js'
 import { invalid } from '../../core/options.js'
 import { clean } from '../../core/text.js'
@@ -71,6 +72,10 @@ export class SandboxContext implements JobContext {
   get metadata(): unknown {
     const { metadata } = this.#assignment
     return metadata === undefined ? undefined : jsonCodec.decode(metadata)
+  }
+
+  get schedule(): ScheduleSlot | undefined {
+    return slotOfJob(this.jobId)
   }
 
   get signal(): AbortSignal {

@@ -43,7 +43,7 @@ function killAt(name: string, arms: readonly Armed[], makeWork: (random: Random)
   })
 }
 
-async function killOne(arena: Arena, armed: Armed): Promise<void> {
+export async function killOne(arena: Arena, armed: Armed): Promise<void> {
   const member = await arena.startWorker({ armed })
   const died = await Promise.race([member.exit, sleep(settings.patienceMs)])
   await (died === undefined ? arena.kill(member) : arena.bury(member))

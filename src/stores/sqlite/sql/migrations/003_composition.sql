@@ -22,12 +22,15 @@ ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in mi
 
 CREATE TABLE millrace_schedule (
   name       TEXT PRIMARY KEY,
+  rule       TEXT NOT NULL,
   spec       TEXT NOT NULL,
-  paused     INTEGER NOT NULL DEFAULT 0,
-  fresh      INTEGER NOT NULL DEFAULT 1,
+  revision   TEXT NOT NULL,
+  paused     INTEGER NOT NULL,
+  fresh      INTEGER NOT NULL,
   slot       INTEGER,
-  due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh, never while paused
-  fired      INTEGER NOT NULL DEFAULT 0,
+  due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh
+  since      INTEGER NOT NULL,
+  fired      INTEGER NOT NULL,
   last_slot  INTEGER,
   last_job   TEXT,
   created_at INTEGER NOT NULL,
