@@ -182,7 +182,7 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, In
    * Makes the input of a job that an older deploy enqueued, with version `from`, one of this version. It is called
    * before the schema, each time the job runs.
    */
-  readonly upgrade?: (input: unknown, from: number) => NoInfer<Raw> | PromiseLike<NoInfer<Raw>>
+  readonly upgrade?: (input: unknown, from: number) => NoInfer<Raw> | Promise<NoInfer<Raw>>
 }
 
 /**

@@ -7,6 +7,7 @@
  * - A verb is atomic: all of a call, or an error and nothing of it.
  * - `insert` is idempotent by id; a settlement repeated is `lost`; a claim repeated with its token returns
  *   the jobs that it already holds.
+ * - A job's guard is taken by its claim, and ended by what ends the job, in that same step.
  * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */

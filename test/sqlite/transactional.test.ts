@@ -356,6 +356,22 @@ describe('transactional completion', () => {
     ])
   })
 
+  test('one that closes its connection, or leaves a statement half read, holds up no other', async () => {
+    let call = 0
+    const { mill, post, entries } = ledger((db) => {
+      add(db, ++call)
+      if (call === 1) db.close()
+      if (call !== 2) return
+      const rows = db.prepare('SELECT amount FROM entry').iterate()
+      rows.next()
+      setTimeout(() => rows.return?.(), 50) // what a handler that was left alone may do at last
+    })
+    const jobs = await mill.enqueueMany(post, [null, null, null])
+    await mill.drain()
+    const states = await Promise.all(jobs.map((job) => job.state()))
+    expect([states, entries()]).toEqual([['dead', 'dead', 'completed'], [3]])
+  })
+
   test('nested transactions of better-sqlite3 work', async () => {
     const { mill, post, entries } = ledger((db) => {
       db.transaction(() => add(db, 1))()

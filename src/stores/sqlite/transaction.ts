@@ -145,9 +145,8 @@ class Transaction implements StoreTransaction {
 
   #commit<R extends string>(write: () => R): R {
     if (this.#isOver) throw over()
-    if (!this.tx.open) throw closed()
     try {
-      if (!this.tx.inTransaction) throw endedByHandler()
+      if (!this.tx.inTransaction) throw this.tx.open ? endedByHandler() : connectionClosed()
       const result = write()
       if (result === 'lost') {
         this.#end('given up')
@@ -264,6 +263,13 @@ function endedByHandler(): MillraceError {
     'STORE_REFUSED',
     'the handler ended its transaction by itself; leave COMMIT and ROLLBACK to the end of the handler, and throw to roll back',
     { field: 'tx' },
+  )
+}
+
+function connectionClosed(): MillraceError {
+  return new MillraceError(
+    'CLOSED',
+    "the transaction's connection is closed: the store was, or the handler closed it",
   )
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
-import { type Outcome, released, snoozed } from '../../core/lifecycle.js'
+import { completedBefore, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
 import { ask, choose, declare, drain, gated, gateOf, jobGate, rescueAll, withKey } from './flow-helpers.js'
 import {
@@ -12,6 +12,7 @@ import {
   insertMany,
   insertOne,
   read,
+  retention,
   retryIn,
   settle,
   stop,
@@ -54,7 +55,7 @@ export function breakerTests(test: Test): void {
     await run(store, [released(), snoozed(5), excused, { ...die(), excused: true }, stop(), excused])
     await run(store, [die(), die(), die()])
     assert.equal(await phase(store), 'closed', 'only three count')
-    await run(store, [released(), excused, snoozed(5), stop()])
+    await run(store, [released(), excused, snoozed(5), stop(), completedBefore('1', retention)])
     assert.equal(await phase(store), 'closed')
     await run(store, [die()])
     assert.equal(await phase(store), 'open')
@@ -126,7 +127,8 @@ export function breakerTests(test: Test): void {
   test('half-open: probes that are given back leave room for others', async ({ store, advance }) => {
     await open(store)
     await advance(policy.cooldown)
-    for (const outcome of [released(), snoozed(5), { ...retryIn(5), excused: true }, stop()]) {
+    const before = completedBefore('1', retention)
+    for (const outcome of [released(), snoozed(5), { ...retryIn(5), excused: true }, stop(), before]) {
       const probes = await claim(store, 9)
       assert.equal(probes.length, policy.probes)
       for (const probe of probes) await settle(store, probe, outcome)
