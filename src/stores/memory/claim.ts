@@ -130,6 +130,6 @@ function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
     suspect,
     family: undefined,
     guard: undefined,
-    stepped: false,
+    stepped: story?.steps !== undefined,
   }
 }

@@ -1,4 +1,5 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
+import type { SignalWait, StepRecord } from '../../core/step.js'
 import type { ParkingGate, Place } from './flow.js'
 import type { Kind } from './kind.js'
 import type { Lease, Worker } from './worker.js'
@@ -60,6 +61,10 @@ class Story {
   /** Replaced as a whole, so that a reader keeps what it was given. */
   attempts: readonly AttemptRecord[] = none
   logs: readonly LogLine[] = none
+  /** By name, in the order in which they were written. */
+  steps: Map<string, StepRecord> | undefined = undefined
+  /** The signals that a blocked job waits for. */
+  waits: readonly SignalWait[] | undefined = undefined
   /** Where a pending job with limits or a group waits. */
   place: Place | undefined = undefined
   gates: readonly ParkingGate[] | undefined = undefined

@@ -43,6 +43,7 @@ import { insert } from './insert.js'
 import { operate } from './operate.js'
 import { counts, gates, get, list, trail } from './read.js'
 import { settle } from './settle.js'
+import { signal } from './signal.js'
 import { sweep } from './sweep.js'
 import { Tables } from './tables.js'
 
@@ -171,8 +172,11 @@ export class MemoryStore implements Store {
     return Promise.reject(new Error('schedules'))
   }
 
-  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
-    return Promise.reject(new Error('signal'))
+  async signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    const tables = this.#open()
+    const results = signal(tables, signals, this.#clock.now())
+    tables.signals.tell()
+    return results
   }
 
   guard(_request: GuardRequest): Promise<GuardResult> {

@@ -75,6 +75,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
 /** A new life: attempts, crashes and what came of them start again; the history and last failure stay. */
 function retry(tables: Tables, entry: Entry, command: Retry, index: number, now: number): Verdict {
   if (!retryable.has(entry.state)) return 'refused'
+  if (entry.state === 'completed' || command.change.fresh === true) storyOf(entry).steps = undefined
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)

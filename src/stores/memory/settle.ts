@@ -9,6 +9,7 @@ import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
 import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
+import { beginWait } from './waiting.js'
 import type { Lease, Worker } from './worker.js'
 
 /** Applies outcomes to the jobs that the worker still holds. */
@@ -52,8 +53,9 @@ function settleOne(
   if (leavesNothing(outcome)) {
     tables.jobs.delete(entry.job.id)
   } else {
-    apply(tables, entry, outcome, lease, now)
+    // Before it waits: what ends its wait is written over the step that began it.
     if (report !== undefined) writeReport(entry, report)
+    apply(tables, entry, outcome, lease, now)
   }
   if (inserts !== undefined) insertFromHandler(tables, inserts, now)
   return settleResult(settlement.outcome, outcome)
@@ -66,7 +68,8 @@ function whyNot(tables: Tables, entry: Entry, { to }: Outcome, now: number): str
 }
 
 function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {
-  const { to, failure } = outcome
+  const { failure, wait } = outcome
+  const to = outcome.to === 'blocked' && wait !== undefined ? beginWait(tables, entry, wait, now) : outcome.to
   const story = storyOf(entry)
   if (outcome.spent) story.attempt++
   if (outcome.crashed) story.crashes++
@@ -80,12 +83,14 @@ function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now
     story.attempts = withAttempt(story.attempts, outcome, failure, lease, now)
   }
   tables.enter(entry, to, rankIn(outcome, now))
+  if (to === 'blocked' && wait?.until !== undefined) tables.signals.due(wait.until - now)
   if (to === 'dead' && failure !== undefined) tables.causes.add(entry, failure, now)
   if (isDelayed(outcome)) tables.signals.due(outcome.delay)
 }
 
 function rankIn(outcome: Outcome, now: number): number {
   if (isFinal(outcome.to)) return now + outcome.retain
+  if (outcome.to === 'blocked') return outcome.wait?.until ?? Number.POSITIVE_INFINITY
   return isDelayed(outcome) ? now + outcome.delay : 0
 }
 

@@ -1,9 +1,11 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
-import { type Entry, storyOf } from './entry.js'
+import type { Entry } from './entry.js'
+import { spread } from './signal.js'
 import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
+import { wake } from './waiting.js'
 import type { Worker } from './worker.js'
 
 export function sweep(tables: Tables, request: SweepRequest): SweepReport {
@@ -11,8 +13,13 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
   tables.flow.setBack(tables.flow.aheadOfClock(now), now)
-  const forgotten = Math.max(forgetKeys(tables, now, limit), tables.flow.forgetIdle(now, limit))
-  const promoted = promote(tables, now, limit)
+  const forgotten = Math.max(
+    forgetKeys(tables, now, limit),
+    tables.flow.forgetIdle(now, limit),
+    tables.mailbox.forget(now, limit),
+  )
+  const woken = spread(tables, now, limit)
+  const promoted = woken + promote(tables, now, limit - woken)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)
   return {
@@ -57,19 +64,19 @@ function promote(tables: Tables, now: number, limit: number): number {
   for (; promoted < limit; promoted++) {
     const entry = soonest(tables)
     if (entry === undefined || entry.rank > now) break
-    tables.leave(entry)
-    storyOf(entry).readyAt = now
-    tables.enter(entry, 'pending', 0)
+    wake(tables, entry, now)
   }
   return promoted
 }
 
 /** The job that is due first. */
 function soonest({ shelves }: Tables): Entry | undefined {
-  const scheduled = shelves.scheduled.first
-  const retrying = shelves.retrying.first
-  if (scheduled === undefined || retrying === undefined) return scheduled ?? retrying
-  return precedes(retrying, scheduled) ? retrying : scheduled
+  let soonest: Entry | undefined
+  for (const { first } of [shelves.scheduled, shelves.retrying, shelves.blocked]) {
+    if (first === undefined || first.rank === Number.POSITIVE_INFINITY) continue
+    if (soonest === undefined || precedes(first, soonest)) soonest = first
+  }
+  return soonest
 }
 
 /** By age, then by count: those closest to their expiry go first. */

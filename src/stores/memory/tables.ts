@@ -7,8 +7,10 @@ import { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Kinds } from './kind.js'
+import { Mailbox } from './signal.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
+import { Waiters } from './waiting.js'
 import { Worker } from './worker.js'
 
 /** V8 gives a Map up to 2^24 slots, and one with more than half of them in use may fail to grow. */
@@ -28,6 +30,9 @@ export class Tables {
   readonly causes = new Causes()
   /** Keys of jobs that are deduped. */
   readonly holders = new Holders()
+  /** Signals that are kept, and the blocked jobs that wait for some. */
+  readonly mailbox = new Mailbox()
+  readonly waiters = new Waiters()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {
@@ -78,7 +83,7 @@ export class Tables {
     entry.rank = 0
     kind.states.pending++
     if (this.isPlain(entry)) kind.line.add(entry)
-    else this.flow.enter(entry, state === 'running' || state === 'retrying', this.clock.now())
+    else this.flow.enter(entry, comesBack(state), this.clock.now())
     this.signals.ready(kind.queue.name)
   }
 
@@ -100,6 +105,7 @@ export class Tables {
       kind.states[state]--
       this.shelves[state].delete(entry)
       if (state === 'dead') this.causes.delete(entry)
+      if (state === 'blocked') this.waiters.delete(entry)
     }
   }
 
@@ -113,4 +119,9 @@ export class Tables {
     worker.expiresAt = expiresAt
     return worker
   }
+}
+
+/** It has run before. */
+function comesBack(from: JobState): boolean {
+  return from === 'running' || from === 'retrying' || from === 'blocked'
 }

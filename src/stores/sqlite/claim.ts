@@ -38,6 +38,7 @@ export type JobRowHead = [
   overrides: string | null,
   tags: string | null,
   metadata: string | null,
+  stepped: number | null,
 ]
 
 /** The same, of a job that is read where it may have a group or a key. */
@@ -191,8 +192,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   function toClaimedAgain(row: [...Row, number], token: string): ClaimedJob {
     const suspect = flow.isSuspect(tables.kind(row[2]).name)
-    const own = { group: row[12] ?? undefined, key: row[13] ?? undefined, suspect }
-    return toClaimed(row.slice(0, 12) as JobRowHead, token, row[15], own)
+    const own = { group: row[13] ?? undefined, key: row[14] ?? undefined, suspect }
+    return toClaimed(row.slice(0, 13) as JobRowHead, token, row[16], own)
   }
 
   function toClaimed(row: JobRowHead, token: string, now: number, own: Own = noOwn): ClaimedJob {
@@ -220,7 +221,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       suspect: own.suspect,
       family: undefined,
       guard: undefined,
-      stepped: false,
+      stepped: row[12] === 1,
     }
   }
 }

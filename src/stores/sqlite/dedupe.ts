@@ -10,7 +10,7 @@ import {
 } from '../../core/flow/dedupe.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import type { Pending } from './pending.js'
-import { dedupe as sql } from './sql.generated.js'
+import { dedupe as sql, steps as stepsSql, waiting as waitingSql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
 /** Keys of jobs that are deduped, inside the current transaction. */
@@ -76,6 +76,8 @@ export interface HeldRow extends HeldJob {
   readonly seq: number
   readonly kind: Kind
   readonly readyAt: number | null
+  /** It has steps, which are not those of the job that it may become. */
+  readonly stepped: boolean
 }
 
 export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | undefined {
@@ -87,7 +89,16 @@ export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | u
     const kind = tables.kind(row.kind)
     const flow = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
     const state = row.leased === 1 ? 'running' : stateName(row.state)
-    return { seq, createdAt, readyAt, kind, state, job: { queue: kind.queue, lane: kind.lane, flow } }
+    const stepped = row.stepped === 1
+    return {
+      seq,
+      createdAt,
+      readyAt,
+      stepped,
+      kind,
+      state,
+      job: { queue: kind.queue, lane: kind.lane, flow },
+    }
   }
 }
 
@@ -97,6 +108,7 @@ interface StoredHeld {
   readonly leased: number
   readonly createdAt: number
   readonly readyAt: number | null
+  readonly stepped: number | null
   readonly kind: number
   readonly grp: string | null
   readonly key: string | null
@@ -110,10 +122,14 @@ export function makeTakeOver(
 ): (held: HeldRow, job: NewJob, how: TakeOver, now: number) => void {
   const { db, tally } = tables
   const replace = db.prepare(sql.replace)
+  const forgetSteps = db.prepare(stepsSql.forget)
+  const forgetWaits = db.prepare(waitingSql.forget)
 
-  return ({ seq, state, kind: before, readyAt }, job, { to, due, stays }, now) => {
+  return ({ seq, state, kind: before, readyAt, stepped }, job, { to, due, stays }, now) => {
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
+    if (stepped) forgetSteps.run(seq)
+    if (state === 'blocked') forgetWaits.run(seq)
     tally.add(before.id, state, -1)
     tally.add(kind.id, to, 1)
     replace.run(

@@ -57,9 +57,12 @@ import { makeOperate } from './operate.js'
 import { makePending } from './pending.js'
 import { makeRead, makeReadGates } from './read.js'
 import { makeRemove, makeSettle } from './settle.js'
+import { makeSignal } from './signal.js'
+import { makeSteps } from './steps.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Tables } from './tables.js'
+import { makeWaiting } from './waiting.js'
 
 export interface SqliteOptions {
   /** Path of the database file. It may hold the caller's own tables too. */
@@ -190,8 +193,8 @@ export class SqliteStore implements Store {
     return Promise.reject(new Error('schedules'))
   }
 
-  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
-    return Promise.reject(new Error('signal'))
+  signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    return this.#write((engine) => engine.signal(signals))
   }
 
   guard(_request: GuardRequest): Promise<GuardResult> {
@@ -293,11 +296,14 @@ function makeEngine(connection: Connection, clock: Clock) {
   const pending = makePending(tables, flow, places, signals)
   const insert = makeInsert(tables, flow, places, pending, signals)
   const remove = makeRemove(tables)
-  const writeReport = makeWriteReport(tables)
-  const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, signals })
+  const steps = makeSteps(tables)
+  const waiting = makeWaiting(tables, steps, pending)
+  const signal = makeSignal(tables, waiting)
+  const writeReport = makeWriteReport(tables, steps)
+  const settle = makeSettle(tables, { insert, pending, flow, places, remove, writeReport, waiting, signals })
   const claim = makeClaim(tables, flow, places)
   const extend = makeExtend(tables, writeReport)
-  const read = makeRead(tables)
+  const read = makeRead(tables, steps)
 
   connection.beforeCommit = () => {
     places.write()
@@ -317,8 +323,9 @@ function makeEngine(connection: Connection, clock: Clock) {
     exchange,
     renew,
     opens,
-    sweep: makeSweep(connection, tables, { pending, flow, places, remove }),
-    operate: makeOperate(tables, read, pending, signals, remove),
+    sweep: makeSweep(connection, tables, { pending, flow, places, remove, waiting, signal }),
+    operate: makeOperate(tables, { read, pending, signals, remove, steps, waiting }),
+    signal,
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
     gates: makeReadGates(places, clock),

@@ -8,10 +8,21 @@ import { only } from './positions.js'
 import type { JobRow, Read } from './read.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
+import type { Steps } from './steps.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 export type Operate = (selector: Selector, command: Command) => OperateReport
+
+interface OperateParts {
+  readonly read: Read
+  readonly pending: Pending
+  readonly signals: Signals
+  readonly remove: Remove
+  readonly steps: Steps
+  readonly waiting: Waiting
+}
 
 const cancellable = statesFor('cancel')
 const promotable = statesFor('promote')
@@ -20,10 +31,7 @@ const retryable = statesFor('retry')
 /** Carries out an operator's command inside the current transaction. */
 export function makeOperate(
   tables: Tables,
-  read: Read,
-  pending: Pending,
-  signals: Signals,
-  remove: Remove,
+  { read, pending, signals, remove, steps, waiting }: OperateParts,
 ): Operate {
   const { db, tally, clock } = tables
   const cancelOne = db.prepare(sql.cancel)
@@ -105,6 +113,7 @@ export function makeOperate(
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
+    if (row.stepped === 1 && (state === 'completed' || change.fresh === true)) steps.forget(row.seq)
     const kind = tables.kindOf({ ...tables.kind(row.kind), ...change })
     const delay = Math.round(command.delay + index * command.spacing)
     const to = delay > 0 ? 'scheduled' : 'pending'
@@ -159,6 +168,7 @@ export function makeOperate(
   function takeOut(row: JobRow, state: JobState): void {
     const kind = tables.kind(row.kind)
     if (state === 'pending') pending.leave(kind, row.seq)
+    if (state === 'blocked') waiting.forget(row.seq)
     if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
     tally.add(kind.id, state, -1)
   }

@@ -26,6 +26,7 @@ import type { Places } from './flow.js'
 import { refOf } from './gates.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
+import type { Steps } from './steps.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
 
 export interface JobRow {
@@ -52,6 +53,7 @@ export interface JobRow {
   readonly grp: string | null
   readonly key: string | null
   readonly dedupe: string | null
+  readonly stepped: number | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }
@@ -72,7 +74,7 @@ const chunk = 500
 const firstInTurn = 2 ** 39
 
 /** Reads see the last commit; none of them counts rows. */
-export function makeRead(tables: Tables) {
+export function makeRead(tables: Tables, steps: Steps) {
   const { db } = tables
   const byId = db.prepare<[string], JobRow>(sql.byId)
   const seqById = db.prepare<[string], number>(sql.seqById).pluck()
@@ -105,7 +107,7 @@ export function makeRead(tables: Tables) {
     if (seq === undefined) return undefined
     return {
       logs: logs.all(seq),
-      steps: [],
+      steps: steps.read(seq),
       attempts: attempts.all(seq).map((row) => ({
         attempt: row.n,
         startedAt: row.started_at,
@@ -150,7 +152,7 @@ export function makeRead(tables: Tables) {
       case 'retrying':
         return scans.waiting.all(k1, k2, size)
       case 'blocked':
-        return scans.blocked.all(k1, size)
+        return scans.blocked.all(k1, k2, size)
       default:
         if (filter.cause !== undefined) return scans.causeMembers.all(filter.cause, k1, k2, size)
         return scans.finished.all(stateNumber[filter.state], k1, k2, size)

@@ -16,6 +16,7 @@ import { settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables } from './tables.js'
 import { type Lease, readToken } from './token.js'
+import type { Waiting } from './waiting.js'
 
 export type Settle = (worker: string, settlements: readonly Settlement[], now: number) => SettleResult[]
 
@@ -26,6 +27,7 @@ interface SettleParts {
   readonly places: Places
   readonly remove: Remove
   readonly writeReport: WriteReport
+  readonly waiting: Waiting
   readonly signals: Signals
 }
 
@@ -34,7 +36,7 @@ interface SettleParts {
  * together: a few statements however many they are.
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
-  const { insert, pending, flow, places, remove, writeReport, signals } = parts
+  const { insert, pending, flow, places, remove, writeReport, waiting, signals } = parts
   const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
@@ -122,25 +124,35 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       const { name, queue } = tables.kind(lease.kind)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
-      count(lease.kind, outcome)
-      if (leavesNothing(outcome)) remove(only(lease.seq))
-      else {
-        apply(lease, outcome, at)
+      if (leavesNothing(outcome)) {
+        count(lease.kind, outcome)
+        remove(only(lease.seq))
+      } else {
+        // Before it waits: what ends its wait is written over the step that began it.
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
+        const landed = land(lease, outcome)
+        count(lease.kind, landed)
+        apply(lease, landed, at)
       }
       if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts)
+    }
+
+    /** A job that waits for what is there already does not wait. */
+    function land({ seq }: Lease, outcome: Outcome): Outcome {
+      if (outcome.to !== 'blocked' || outcome.wait === undefined) return outcome
+      return { ...outcome, to: waiting.begin(seq, outcome.wait, now) }
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {
       const kind = tables.kind(lease.kind)
       const final = isFinal(outcome.to)
-      const due = outcome.to === 'scheduled' || outcome.to === 'retrying'
+      const dueAt = dueAtOf(outcome, now)
       const row = move.get(
         stateNumber[outcome.to],
         outcome.spent ? 1 : 0,
         outcome.crashed ? 1 : 0,
         outcome.to === 'retrying' ? outcome.delay : 0,
-        due ? now + outcome.delay : null,
+        dueAt ?? null,
         at,
         final ? now : null,
         final ? now + outcome.retain : null,
@@ -157,8 +169,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       }
       if (outcome.to === 'pending') {
         pending.enter(kind, lease.seq, true)
-      } else if (due) {
-        signals.due(outcome.delay)
+      } else if (dueAt !== undefined) {
+        signals.due(dueAt - now)
       }
     }
   }
@@ -201,6 +213,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 }
 
+/** When it becomes ready by itself. */
+function dueAtOf({ to, delay, wait }: Outcome, now: number): number | undefined {
+  if (to === 'blocked') return wait?.until
+  return to === 'scheduled' || to === 'retrying' ? now + delay : undefined
+}
+
 interface Asked {
   readonly reason: string | null
   readonly dedupe: string | null
@@ -214,16 +232,17 @@ export type Remove = (positions: Positions) => void
 
 export function makeRemove({ db }: Tables): Remove {
   const jobs = prepareAt(db, sql.remove)
-  const beside = [
-    { first: db.prepare(sql.firstAttempt), remove: prepareAt(db, sql.removeAttempts) },
-    { first: db.prepare(sql.firstLog), remove: prepareAt(db, sql.removeLogs) },
-  ]
+  const beside = db.prepare<[number, number], { attempts: number; logs: number; steps: number }>(sql.beside)
+  const attempts = prepareAt(db, sql.removeAttempts)
+  const logs = prepareAt(db, sql.removeLogs)
+  const steps = prepareAt(db, sql.removeSteps)
   return (positions) => {
     jobs.run([], positions)
-    const { from, to, list } = positions
-    // Most jobs have neither: one look is less than one for each.
-    for (const { first, remove } of beside)
-      if (list === undefined || first.get(from, to) !== undefined) remove.run([], positions)
+    // Most jobs have none of it: one look is less than one for each.
+    const found = beside.get(positions.from, positions.to)
+    if (found?.attempts === 1) attempts.run([], positions)
+    if (found?.logs === 1) logs.run([], positions)
+    if (found?.steps === 1) steps.run([], positions)
   }
 }
 

@@ -7,9 +7,11 @@ import type { Flow, Places } from './flow.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { makeForgetDeath, type Remove } from './settle.js'
+import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
 import { leaseToken } from './token.js'
+import type { Waiting } from './waiting.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
 
@@ -47,13 +49,15 @@ interface SweepParts {
   readonly flow: Flow
   readonly places: Places
   readonly remove: Remove
+  readonly waiting: Waiting
+  readonly signal: SignalVerb
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, remove }: SweepParts,
+  { pending, flow, places, remove, waiting, signal }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -80,7 +84,9 @@ export function makeSweep(
       hasIdleGate ||
       isMiscounted ||
       ahead.length > 0 ||
-      keys.isDue(now)
+      keys.isDue(now) ||
+      signal.isSpreading() ||
+      signal.hasExpired(now)
     const done = work ? await connection.write(() => tidy(request, found.idle, ahead)) : nothing
     const next = nextDue.get()
     const { promoted, pruned, forgotten } = done
@@ -110,13 +116,23 @@ export function makeSweep(
     for (const num of idleWorkers) forgetWorker.run(num, num)
     flow.recount()
     flow.setBack(ahead, now)
-    const forgotten = Math.max(keys.forget(now, request.limit), flow.forgetIdle(now, request.limit))
-    return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten }
+    const forgotten = Math.max(
+      keys.forget(now, request.limit),
+      flow.forgetIdle(now, request.limit),
+      signal.forget(now, request.limit),
+    )
+    const woken = signal.spread(now, request.limit)
+    const promoted = woken + promote(now, request.limit - woken)
+    return { promoted, pruned: prune(now, request), forgotten }
   }
 
   function promote(now: number, limit: number): number {
     const rows = due.all(now, limit)
     for (const row of rows) {
+      if (stateName(row.state) === 'blocked') {
+        waiting.wake(row.seq, now)
+        continue
+      }
       const kind = tables.kind(row.kind)
       promoteOne.run(now, row.seq)
       tally.move(kind.id, stateName(row.state), 'pending', 1)

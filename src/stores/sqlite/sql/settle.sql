@@ -16,11 +16,15 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
 -- :removeLogs
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 
--- :firstAttempt
-SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
+-- :removeSteps
+DELETE FROM millrace_step WHERE seq BETWEEN ? AND ?
 
--- :firstLog
-SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
+-- :beside  what is kept beside jobs at these positions
+WITH at (first, last) AS (SELECT ?, ?)
+SELECT EXISTS (SELECT 1 FROM millrace_attempt WHERE seq BETWEEN first AND last) AS attempts,
+  EXISTS (SELECT 1 FROM millrace_log WHERE seq BETWEEN first AND last) AS logs,
+  EXISTS (SELECT 1 FROM millrace_step WHERE seq BETWEEN first AND last) AS steps
+FROM at
 
 -- :completeSilent
 UPDATE millrace_job SET
