@@ -14,11 +14,13 @@ export {
   JobHandle,
   type JobList,
   type JobSnapshot,
+  type JobStep,
   type PageOptions,
   type WaitOptions,
 } from './client/inspect.js'
 export { type AcquireOptions, Limiter } from './client/limiter.js'
 export { type GroupList, type QueueDepth, QueueHandle } from './client/queue.js'
+export type { SentSignal, SignalOptions } from './client/signal.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
 export {
@@ -95,6 +97,8 @@ export type {
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'
 export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
+export type { NewSignal, SignalWait, StepRecord, Wait } from './core/step.js'
+export type { SleepOptions, Step, StepContext, StepPart, WaitForOptions } from './core/step-function.js'
 export type {
   AcquireRequest,
   AcquireResult,
@@ -125,6 +129,7 @@ export type {
   Settlement,
   SettleResult,
   Signal,
+  SignalResult,
   Store,
   SweepReport,
   SweepRequest,

@@ -7,6 +7,7 @@ import type { Limiter } from './client/limiter.js'
 import { Limiters } from './client/limiters.js'
 import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
+import { type SentSignal, type SignalOptions, sendSignal } from './client/signal.js'
 import { readStats, type Stats } from './client/stats.js'
 import { bounds } from './core/bounds.js'
 import type { Clock } from './core/clock.js'
@@ -153,6 +154,14 @@ export class Millrace {
   limiter(name: string, rate?: RateOptions): Limiter {
     this.#runtime.refuseWhenClosed()
     return this.#runtime.limiters.of(name, rate)
+  }
+
+  /**
+   * Tells the jobs that wait for this key, with `step.waitFor(key)`, and those that will while it is kept. Each of
+   * them gets the payload. Resolves when the store has it for good.
+   */
+  signal(key: string, payload?: unknown, options?: SignalOptions): Promise<SentSignal> {
+    return sendSignal(this.#runtime, key, payload, options)
   }
 
   stats(): Promise<Stats> {

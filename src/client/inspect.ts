@@ -44,6 +44,19 @@ export interface JobSnapshot<R = unknown> {
   readonly expiresAt: Date | undefined
 }
 
+/** A step of a job, as it was at one moment. */
+export interface JobStep {
+  readonly name: string
+  /** A sleep or a wait that is not over. */
+  readonly waiting: boolean
+  /** What it gave: the payload of its signal, for a wait. */
+  readonly value: unknown
+  /** When a sleep or a wait ends, or ended, at the latest. */
+  readonly until: Date | undefined
+  /** When it was written. */
+  readonly at: Date
+}
+
 export interface PageOptions {
   /** @default 100 */
   readonly limit?: number | undefined
@@ -124,6 +137,11 @@ export class JobHandle<R = unknown> {
   async logs(): Promise<readonly LogLine[]> {
     return (await this.#inspector.trail(this)).logs
   }
+
+  /** The steps that its handler has taken, in the order in which they were written. */
+  steps(): Promise<readonly JobStep[]> {
+    return this.#inspector.steps(this)
+  }
 }
 
 /** A job, and what became of its enqueue if that is known: it explains why there is none. */
@@ -170,6 +188,17 @@ export class Inspector {
     const trail = await this.#runtime.store.trail(job.id)
     if (trail === undefined) throw notFound(job)
     return trail
+  }
+
+  async steps(job: Sought): Promise<readonly JobStep[]> {
+    const { steps } = await this.trail(job)
+    return steps.map(({ name, open, value, until, at }) => ({
+      name,
+      waiting: open,
+      value: value === undefined ? undefined : this.#decode(value),
+      until: date(until),
+      at: new Date(at),
+    }))
   }
 
   async cancel(job: Sought, reason: string): Promise<CancelResult> {

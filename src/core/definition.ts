@@ -20,6 +20,7 @@ import {
 } from './handler.js'
 import type { LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
+import type { Step } from './step-function.js'
 
 /** What a handler gets besides its input. */
 export interface JobContext {
@@ -43,6 +44,8 @@ export interface JobContext {
    * another stands for it then, because of its `dedupe`: that is known only when the outcome is written.
    */
   readonly enqueue: EnqueueFromHandler
+  /** Durable parts of the handler, sleeps and waits: a later run goes on from there. Not for batch handlers. */
+  readonly step: Step
 }
 
 export type EnqueueFromHandler = <I, O, R>(
@@ -207,12 +210,16 @@ export function checkDefinition(job: AnyJob, expected = 'a definition made by de
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */
 export function parseInput(job: AnyJob, input: unknown): unknown {
-  if (job.schema === undefined) return input
-  const result = job.schema['~standard'].validate(input)
-  return result instanceof Promise ? result.then((r) => accept(job, r)) : accept(job, result)
+  return job.schema === undefined ? input : parseWith(job.schema, input, `input of job '${job.name}'`)
 }
 
-function accept(job: AnyJob, result: StandardSchemaV1.Result<unknown>): unknown {
+/** The same of any value; `what` names it in the error. */
+export function parseWith(schema: StandardSchemaV1, value: unknown, what: string): unknown {
+  const result = schema['~standard'].validate(value)
+  return result instanceof Promise ? result.then((r) => accept(what, r)) : accept(what, result)
+}
+
+function accept(what: string, result: StandardSchemaV1.Result<unknown>): unknown {
   if (result.issues === undefined) return result.value
   const issue = result.issues[0]
   const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
@@ -220,7 +227,7 @@ function accept(job: AnyJob, result: StandardSchemaV1.Result<unknown>): unknown 
   const more = result.issues.length > 1 ? ` (and ${result.issues.length - 1} more)` : ''
   throw new MillraceError(
     'INVALID_INPUT',
-    `input of job '${job.name}' is invalid at ${field}: ${issue?.message ?? 'refused by its schema'}${more}`,
+    `${what} is invalid at ${field}: ${issue?.message ?? 'refused by its schema'}${more}`,
     { field, cause: result.issues },
   )
 }

@@ -20,6 +20,7 @@ export type ErrorCode =
   | 'HANDLER_MISSING'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
+  | 'TOO_MANY_STEPS'
   | 'NON_RETRYABLE'
   | 'RETRY_AFTER'
   | 'SHUTDOWN'

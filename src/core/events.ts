@@ -26,6 +26,8 @@ export interface MillraceEvents {
   started: RunEvent & { readonly waited: number }
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }
+  /** A run gave its slot back: the job sleeps until then, or waits for signals of these keys. */
+  waiting: RunEvent & { readonly until: Date | undefined; readonly keys: readonly string[] }
   completed: RunEvent & { readonly ran: number; readonly waited: number }
   /** An attempt failed; `retrying`, `dead` or `cancelled` follows. */
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }

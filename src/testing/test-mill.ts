@@ -38,6 +38,7 @@ const realTimeout = 10_000
 const mostRounds = 100_000
 /** Looks in a row, a millisecond apart, that find a worker with nothing to do. */
 const surelyIdle = 3
+const everything = { completed: Number.MAX_SAFE_INTEGER, dead: Number.MAX_SAFE_INTEGER }
 
 /**
  * A whole Millrace in the test's own process and time: no server, no waiting. Workers, timeouts, delays and
@@ -217,14 +218,8 @@ export class TestMill extends Millrace {
   }
 
   async #nextDue(): Promise<number | undefined> {
-    const soonest = await Promise.all(
-      (['scheduled', 'retrying'] as const).map(async (state) => {
-        const { jobs } = await this.#store.list({ filter: { state }, limit: 1 })
-        return jobs[0]?.dueAt ?? Number.POSITIVE_INFINITY
-      }),
-    )
-    const next = Math.min(...soonest)
-    return next === Number.POSITIVE_INFINITY ? undefined : next
+    const { nextDue } = await this.#store.sweep({ limit: 1, keep: everything })
+    return nextDue === undefined ? undefined : this.clock.now() + nextDue
   }
 }
 

@@ -29,6 +29,14 @@ export function announce(run: Run, outcome: Outcome, result: SettleResult, runti
     case 'dead':
       if (failure !== undefined) events.emit('dead', { ...run.event(), failure })
       return
+    case 'blocked': {
+      const { until, signals = [] } = outcome.wait ?? { until: undefined }
+      return events.emit('waiting', {
+        ...run.event(),
+        until: until === undefined ? undefined : new Date(until),
+        keys: signals.map(({ key }) => key),
+      })
+    }
     case 'cancelled':
       return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelReason })
     default:

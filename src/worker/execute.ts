@@ -27,8 +27,8 @@ export function execute(
   done: (run: Run, outcome: Outcome) => void,
   call: Call = callHere,
 ): void {
-  const succeed = (value: unknown) => done(run, concludeValue(run, runtime, value))
-  const fail = (error: unknown) => done(run, concludeError(run, runtime, error))
+  const succeed = (value: unknown) => whenStepsEnded(run, () => done(run, concludeValue(run, runtime, value)))
+  const fail = (error: unknown) => whenStepsEnded(run, () => done(run, concludeError(run, runtime, error)))
   let value: unknown
   try {
     value = parse(run, decode(run, runtime), call)
@@ -37,6 +37,13 @@ export function execute(
     return fail(error)
   }
   succeed(value)
+}
+
+/** What a step did is to be kept, and nothing of an attempt may go on beside the next one. */
+function whenStepsEnded(run: Run, then: () => void): void {
+  const steps = run.endSteps()
+  if (steps === undefined) then()
+  else void steps.then(then)
 }
 
 export function decode(run: Run, runtime: Runtime): unknown {
@@ -140,6 +147,7 @@ const permanent = [
   'PAYLOAD_NOT_SERIALISABLE',
   'PAYLOAD_TOO_LARGE',
   'HANDLER_MISSING',
+  'TOO_MANY_STEPS',
 ] as const
 
 function isRetryable(run: Run, error: unknown): boolean {

@@ -4,7 +4,15 @@ import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
-import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
+import {
+  cancelled,
+  type Outcome,
+  type Retention,
+  released,
+  runsAlone,
+  snoozed,
+  waiting,
+} from '../core/lifecycle.js'
 import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
@@ -18,9 +26,10 @@ import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { Lookout } from './lookout.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
-import { Run } from './run.js'
+import { Run, type RunListener } from './run.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { Exchange } from './settle.js'
+import { StepKeeper } from './step-keeper.js'
 import { Sweeper } from './sweep.js'
 import { Waiting } from './waiting.js'
 
@@ -46,6 +55,7 @@ export class Worker {
   readonly #lookout: Lookout
   readonly #exchange: Exchange
   readonly #lease: LeaseKeeper
+  readonly #listener: RunListener
   readonly #sweeper: Sweeper
   readonly #deadlines: Deadlines
   readonly #sandboxes: SandboxPool | undefined
@@ -58,6 +68,8 @@ export class Worker {
   /** A job is running that must run alone. */
   #alone = false
   #worked = false
+  /** By how much the store's clock is ahead of the monotonic one here, by the last claim. */
+  #storeAhead: number
   #phase: Phase = 'new'
   #unsubscribe: (() => void) | undefined
   #forgetSignals: (() => void) | undefined
@@ -87,6 +99,17 @@ export class Worker {
       lost: (id, token) => this.#lost(id, token),
       cancel: (id, reason) => this.#cancel(id, reason),
     })
+    this.#storeAhead = runtime.clock.now() - runtime.clock.monotonic()
+    this.#listener = {
+      id: this.id,
+      steps: new StepKeeper(runtime, this.id, this.#options.lease, {
+        lost: (id, token) => this.#lost(id, token),
+        cancel: (id, reason) => this.#cancel(id, reason),
+      }),
+      reported: () => this.#lease.beatSoon(),
+      suspended: (run, wait) => this.#finished(run, waiting(wait)),
+      storeTime: () => Math.round(runtime.clock.monotonic() + this.#storeAhead),
+    }
     this.#sweeper = new Sweeper(
       runtime,
       {
@@ -254,7 +277,11 @@ export class Worker {
   }
 
   #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
-    if (claimed.length > 0) this.#worked = true
+    const [first] = claimed
+    if (first !== undefined) {
+      this.#worked = true
+      this.#storeAhead = first.startedAt - this.#runtime.clock.monotonic()
+    }
     const full = this.#fetcher.learn(
       claimed,
       claimed.some((job) => this.#needsTheWorker(job)),
@@ -344,7 +371,7 @@ export class Worker {
   #begin(job: ClaimedJob, definition: AnyJob, slot?: Run['batch']): Run {
     const { clock, events } = this.#runtime
     const now = clock.monotonic()
-    const run = new Run(job, definition, this.#runtime, this, now)
+    const run = new Run(job, definition, this.#runtime, this.#listener, now)
     run.batch = slot
     this.#runs.add(run)
     this.#startClock(run, now)
@@ -448,10 +475,6 @@ export class Worker {
 
   #takeUnstarted(which: (job: ClaimedJob) => boolean): ClaimedJob[] {
     return [...this.#waiting.take(which), ...this.#batches.remove(which)]
-  }
-
-  reported(_run: Run): void {
-    this.#lease.beatSoon()
   }
 
   #settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void {

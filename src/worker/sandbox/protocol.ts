@@ -7,6 +7,7 @@
 import type { Directive } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { LogLevel } from '../../core/job.js'
+import type { StepRecord, Wait } from '../../core/step.js'
 import type { Thrown } from './thrown.js'
 
 /** One job in one sandbox; numbered, because what an earlier one left behind may still speak. */
@@ -23,6 +24,8 @@ export interface Assignment {
   readonly attempt: number
   readonly maxAttempts: number
   readonly createdAt: number
+  /** The store's clock when it was assigned. */
+  readonly now: number
   readonly tags: readonly string[]
   readonly metadata: string | undefined
 }
@@ -48,12 +51,17 @@ export interface Report {
 }
 
 /** What only the worker can do for a handler. Each verb has its own fields; the answer is one value. */
-export interface Question {
-  readonly verb: 'enqueue'
-  readonly job: string
-  readonly input: string
-  readonly options: string | undefined
-}
+export type Question =
+  | {
+      readonly verb: 'enqueue'
+      readonly job: string
+      readonly input: string
+      readonly options: string | undefined
+    }
+  /** Steps of earlier runs; values of steps cross as text too. */
+  | { readonly verb: 'read steps' }
+  /** Answered when they are stored. */
+  | { readonly verb: 'write steps'; readonly steps: readonly StepRecord[] }
 
 export type Answer = { readonly value: string } | { readonly error: Thrown }
 
@@ -65,6 +73,8 @@ export type Ending =
       readonly delay: Duration
       readonly reason: string
     }
+  /** The job waits; the steps are to be written with that. */
+  | { readonly how: 'waits'; readonly wait: Wait; readonly steps: readonly StepRecord[] }
   /** Threw the reason of its own signal. */
   | { readonly how: 'stopped' }
   | { readonly how: 'threw'; readonly error: Thrown }

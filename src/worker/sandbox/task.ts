@@ -1,8 +1,11 @@
 import type { Runtime } from '../../client/runtime.js'
+import { bounds } from '../../core/bounds.js'
+import type { Codec } from '../../core/codec.js'
 import { jsonCodec } from '../../core/codec.js'
 import { type AnyJob, Directive, type EnqueueOptions } from '../../core/definition.js'
 import { MillraceError } from '../../core/errors.js'
 import type { CompiledSandbox } from '../../core/handler.js'
+import type { StepRecord } from '../../core/step.js'
 import type { Run } from '../run.js'
 import type { Child, Death } from './child.js'
 import { awaitHearing } from './hearing.js'
@@ -42,11 +45,11 @@ export function converse(
         case 'report':
           return report(run, message.report, runtime)
         case 'ask':
-          return void answer(run, message, jobs).then((given) =>
+          return void answer(run, message, runtime, jobs).then((given) =>
             child.post({ type: 'answer', task, id: message.id, ...given }),
           )
         case 'ended':
-          return conclude(run, message.ending, resolve, reject)
+          return conclude(run, message.ending, runtime, resolve, reject)
         case 'crashed':
           lastWords = unpack(message.error)
       }
@@ -80,6 +83,7 @@ function assignment(task: number, run: Run, input: string | undefined, { limits 
     attempt: job.attempt,
     maxAttempts: job.maxAttempts,
     createdAt: job.createdAt,
+    now: run.storeTime(),
     tags: run.tags,
     metadata: job.metadata,
   }
@@ -95,17 +99,50 @@ function report(run: Run, { progress, logs }: Report, { events }: Runtime): void
   }
 }
 
-async function answer(run: Run, question: Question, jobs: ReadonlyMap<string, AnyJob>): Promise<Answer> {
+async function answer(
+  run: Run,
+  question: Question,
+  runtime: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<Answer> {
   try {
-    return { value: jsonCodec.encode(await ask(run, question, jobs), 'answer', Number.MAX_SAFE_INTEGER) }
+    const value = await ask(run, question, runtime, jobs)
+    return { value: jsonCodec.encode(value ?? null, 'answer', Number.MAX_SAFE_INTEGER) }
   } catch (error) {
     return { error: pack(error) }
   }
 }
 
-function ask(
+async function ask(
   run: Run,
-  { job, input, options }: Question,
+  question: Question,
+  { codec }: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<unknown> {
+  switch (question.verb) {
+    case 'enqueue':
+      return enqueue(run, question, jobs)
+    case 'read steps':
+      return recode(await run.stepStore.read(run), codec, jsonCodec)
+    case 'write steps':
+      return run.stepStore.write(run, recode(question.steps, jsonCodec, codec))
+  }
+}
+
+/** The store's codec may be another than the sandbox's. */
+function recode(steps: readonly StepRecord[], from: Codec, to: Codec): StepRecord[] {
+  return steps.map((step) => ({
+    ...step,
+    value:
+      step.value === undefined
+        ? undefined
+        : to.encode(from.decode(step.value), `step '${step.name}'`, bounds.stepBytes),
+  }))
+}
+
+function enqueue(
+  run: Run,
+  { job, input, options }: Extract<Question, { verb: 'enqueue' }>,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<unknown> {
   const definition = jobs.get(job)
@@ -123,6 +160,7 @@ function ask(
 function conclude(
   run: Run,
   ending: Ending,
+  { codec }: Runtime,
   resolve: (value: unknown) => void,
   reject: (error: unknown) => void,
 ): void {
@@ -131,6 +169,11 @@ function conclude(
       return resolve(ending.result === undefined ? undefined : jsonCodec.decode(ending.result))
     case 'directed':
       return resolve(new Directive(ending.kind, ending.delay, ending.reason))
+    case 'waits':
+      // The child is free for another job; nothing is to be killed.
+      run.kill = undefined
+      run.suspend(ending.wait, recode(ending.steps, jsonCodec, codec))
+      return resolve(undefined)
     case 'stopped':
       return reject(run.stopped)
     case 'threw':
