@@ -226,15 +226,15 @@ export class Inspector {
 
   async result<R>(job: Sought, options: WaitOptions): Promise<R> {
     const record = await this.#until(job, ({ state }) => isFinal(state), options)
-    const { id } = record
+    const { id, failure } = record
     if (record.state === 'completed') return this.#decodeResult<R>(record)
     if (record.state === 'cancelled') {
       throw new MillraceError(
         'JOB_CANCELLED',
         `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`,
+        failure === undefined ? {} : { cause: failure },
       )
     }
-    const { failure } = record
     throw new MillraceError(
       'JOB_DEAD',
       `job ${id} (${record.name}) died at attempt ${record.attempt}: ${failure?.message ?? 'unknown cause'}`,

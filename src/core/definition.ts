@@ -87,6 +87,7 @@ export class Directive {
     readonly kind: 'snooze' | 'cancel' | 'limited',
     readonly delay: Duration,
     readonly reason: string,
+    readonly cause?: unknown,
   ) {}
 
   get [directiveBrand](): true {
@@ -112,9 +113,12 @@ export function limited(delay: Duration): Directive {
   return new Directive('limited', delay, '')
 }
 
-/** Ends the job as cancelled: `return cancel('the order is gone')`. */
-export function cancel(reason: string): Directive {
-  return new Directive('cancel', 0, reason)
+/**
+ * Ends the job as cancelled: `return cancel('the order is gone')`. With a `cause`, an error, that is kept as the
+ * job's failure.
+ */
+export function cancel(reason: string, cause?: unknown): Directive {
+  return new Directive('cancel', 0, reason, cause)
 }
 
 export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Result>

@@ -33,6 +33,8 @@ export interface MillraceEvents {
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }
   retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
   dead: RunEvent & { readonly failure: Failure }
+  /** A saga died with something done that it could not undo; `dead` is told too. Somebody has to look. */
+  compensationFailed: RunEvent & { readonly failure: Failure }
   /**
    * A running job was stopped, or one that this process cancelled will never run. Without a reason when only
    * the store had heard of the cancel.

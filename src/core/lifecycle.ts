@@ -129,8 +129,9 @@ export function waiting(wait: Wait): Outcome {
   return outcome('blocked', { wait })
 }
 
-export function cancelled(reason: string, retention: Retention): Outcome {
-  return outcome('cancelled', { spent: true, reason, retain: retention.completed })
+/** With a failure when that is why. */
+export function cancelled(reason: string, retention: Retention, failure?: Failure): Outcome {
+  return outcome('cancelled', { spent: true, reason, failure, retain: retention.completed })
 }
 
 export interface FailureVerdict {

@@ -28,6 +28,8 @@ export function announce(run: Run, outcome: Outcome, result: SettleResult, runti
       return
     case 'dead':
       if (failure !== undefined) events.emit('dead', { ...run.event(), failure })
+      if (failure?.code === 'COMPENSATION_FAILED')
+        events.emit('compensationFailed', { ...run.event(), failure })
       return
     case 'blocked': {
       const { until, signals = [] } = outcome.wait ?? { until: undefined }

@@ -2,7 +2,7 @@ import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { type Directive, isDirective, parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
-import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
+import { isMillraceError, isPermanent, MillraceError, RetryAfter } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import {
   cancelled,
@@ -97,7 +97,11 @@ export function concludeError(run: Run, runtime: Runtime, error: unknown): Outco
 
 function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {
   if (directive.kind === 'cancel')
-    return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
+    return cancelled(
+      clean(String(directive.reason), bounds.reasonText),
+      run.policy.retain,
+      directive.cause === undefined ? undefined : describeFailure(run.job.name, directive.cause),
+    )
   try {
     if (directive.kind === 'limited')
       return limited(Math.max(shortestHold, milliseconds(directive.delay, 'limited')))
@@ -140,19 +144,8 @@ function explain(run: Run, error: unknown): unknown {
   return new MillraceError(run.stopped.code, run.stopped.message, { cause: error })
 }
 
-const permanent = [
-  'NON_RETRYABLE',
-  'INVALID_INPUT',
-  'STORE_CORRUPT',
-  'PAYLOAD_NOT_SERIALISABLE',
-  'PAYLOAD_TOO_LARGE',
-  'HANDLER_MISSING',
-  'TOO_MANY_STEPS',
-] as const
-
 function isRetryable(run: Run, error: unknown): boolean {
-  if (error instanceof NonRetryableError || permanent.some((code) => isMillraceError(error, code)))
-    return false
+  if (isPermanent(error)) return false
   try {
     return run.definition.retryable?.(error) ?? true
   } catch {

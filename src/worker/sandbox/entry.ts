@@ -65,12 +65,13 @@ async function settled(handler: unknown, own: SandboxContext): Promise<unknown> 
   }
 }
 
-function directed({ kind, delay, reason }: Directive): Ending {
+function directed({ kind, delay, reason, cause }: Directive): Ending {
   return {
     how: 'directed',
     kind,
     delay: Number.isFinite(delay) ? delay : String(delay),
     reason: String(reason),
+    cause: cause === undefined ? undefined : pack(cause),
   }
 }
 

@@ -72,6 +72,7 @@ export type Ending =
       readonly kind: Directive['kind']
       readonly delay: Duration
       readonly reason: string
+      readonly cause: Thrown | undefined
     }
   /** The job waits; the steps are to be written with that. */
   | { readonly how: 'waits'; readonly wait: Wait; readonly steps: readonly StepRecord[] }

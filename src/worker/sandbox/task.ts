@@ -168,7 +168,9 @@ function conclude(
     case 'returned':
       return resolve(ending.result === undefined ? undefined : jsonCodec.decode(ending.result))
     case 'directed':
-      return resolve(new Directive(ending.kind, ending.delay, ending.reason))
+      return resolve(
+        new Directive(ending.kind, ending.delay, ending.reason, ending.cause && unpack(ending.cause)),
+      )
     case 'waits':
       // The child is free for another job; nothing is to be killed.
       run.kill = undefined
