@@ -33,8 +33,11 @@ import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
 import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
+import { signalTests } from './signals.js'
+import { stepTests } from './steps.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+import { waitingTests } from './waiting.js'
 
 export type { Runner, StoreHarness } from './harness.js'
 
@@ -92,6 +95,9 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['limiter', limiterTests],
   ['quarantine', quarantineTests],
   ['flow control over several handles', flowHandles],
+  ['steps', stepTests],
+  ['waiting', waitingTests],
+  ['signals', signalTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
