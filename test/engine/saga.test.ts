@@ -52,30 +52,27 @@ describe('a saga', () => {
     expect([...keys]).toEqual(['t:flight', 't:hotel', 't:car'])
   })
 
-  test.for([...names.entries()])(
-    'undoes in reverse what was done when step %i fails',
-    async ([i, name]) => {
-      const { definition, log } = trip({ fail: { [name]: new NonRetryableError('sold out') } })
-      const mill = testMill({ jobs: [definition] })
-      const failures: unknown[] = []
-      mill.on('failed', ({ failure }) => failures.push(failure.code))
-      const job = await mill.enqueue(definition, { who: 'ann' })
-      await mill.drain()
-      const done = names.slice(0, i)
-      const undone = [`undo ${name}?`, ...done.toReversed().map((one) => `undo ${one}`)]
-      expect(log).toEqual([...done, name, ...undone])
-      expect(await job.get()).toMatchObject({ state: 'cancelled', failure: { code: 'SAGA_COMPENSATED' } })
-      expect(failures).toEqual(['SAGA_COMPENSATED'])
-      await expect(job.result()).rejects.toMatchObject({
-        code: 'JOB_CANCELLED',
-        message: expect.stringContaining(
-          `step '${name}' of the saga failed and what was done was undone: sold out`,
-        ),
-        cause: { code: 'SAGA_COMPENSATED' },
-      })
-      expect(await mill.dead.groups()).toEqual([])
-    },
-  )
+  test.for([...names.entries()])('undoes in reverse what was done when step %i fails', async ([i, name]) => {
+    const { definition, log } = trip({ fail: { [name]: new NonRetryableError('sold out') } })
+    const mill = testMill({ jobs: [definition] })
+    const failures: unknown[] = []
+    mill.on('failed', ({ failure }) => failures.push(failure.code))
+    const job = await mill.enqueue(definition, { who: 'ann' })
+    await mill.drain()
+    const done = names.slice(0, i)
+    const undone = [`undo ${name}?`, ...done.toReversed().map((one) => `undo ${one}`)]
+    expect(log).toEqual([...done, name, ...undone])
+    expect(await job.get()).toMatchObject({ state: 'cancelled', failure: { code: 'SAGA_COMPENSATED' } })
+    expect(failures).toEqual(['SAGA_COMPENSATED'])
+    await expect(job.result()).rejects.toMatchObject({
+      code: 'JOB_CANCELLED',
+      message: expect.stringContaining(
+        `step '${name}' of the saga failed and what was done was undone: sold out`,
+      ),
+      cause: { code: 'SAGA_COMPENSATED' },
+    })
+    expect(await mill.dead.groups()).toEqual([])
+  })
 
   test('retries a step, and goes back when its attempts are over', async () => {
     const { definition, log, fail } = trip({ fail: { hotel: new Error('busy') } })
