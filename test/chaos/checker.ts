@@ -49,6 +49,7 @@ export type Invariant =
   | 'I8'
   | 'I9'
   | 'I11'
+  | 'I12'
   | 'I13'
   | 'errors'
   | 'crash'
@@ -152,6 +153,8 @@ function index(events: readonly HistoryEvent[]): History {
         break
       case 'error':
       case 'lost':
+      case 'effect':
+      case 'step-kept':
       case 'die':
         break
     }

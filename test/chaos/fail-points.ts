@@ -24,6 +24,12 @@ export type FailPoint =
   /** Around the settlement that gives back the job of a lost worker. */
   | 'rescue-before'
   | 'rescue-after'
+  /** What a step did is about to be written, or is. */
+  | 'step-before'
+  | 'step-after'
+  /** The same of a saga's compensation. */
+  | 'undo-before'
+  | 'undo-after'
   /** A thread kills the process at a random moment of the transaction. */
   | 'mid-commit'
 

@@ -15,10 +15,12 @@ import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
+import { killsAtSteps } from './faults/steps.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
 export const faults: readonly Fault[] = [
   ...killsAtFailPoints,
+  ...killsAtSteps,
   killDrain,
   killAnywhere,
   killCheckpoint,
