@@ -52,6 +52,7 @@ export function newJob(
       dedupe: place?.dedupe,
       family: undefined,
       guard: undefined,
+      unwinds: job.unwinds,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -78,6 +79,7 @@ export function newJob(
     dedupe: place?.dedupe,
     family: undefined,
     guard: undefined,
+    unwinds: job.unwinds,
   }
 }
 

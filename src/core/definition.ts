@@ -46,6 +46,8 @@ export interface JobContext {
   readonly enqueue: EnqueueFromHandler
   /** Durable parts of the handler, sleeps and waits: a later run goes on from there. Not for batch handlers. */
   readonly step: Step
+  /** Why the job was cancelled, for a handler that undoes what it did, such as a saga's. */
+  readonly cancelReason?: string | undefined
 }
 
 export type EnqueueFromHandler = <I, O, R>(
@@ -155,6 +157,8 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   /** Throws when the handler is a module: `sandbox` says where that is. */
   readonly run: Handler<Parsed, Result>
   readonly sandbox: CompiledSandbox | undefined
+  /** Its handler undoes what it did when the job is cancelled, and ends the job then; a saga does. */
+  readonly unwinds?: boolean
 }
 
 // A registry holds definitions of every type; variance of the handler's input allows no narrower type.

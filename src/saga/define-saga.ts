@@ -84,6 +84,8 @@ export interface SagaOptions<Schema extends StandardSchemaV1 | undefined, Raw, I
  * first, each until it succeeded once. Then the job is `cancelled`, with a reason and a failure that name the step,
  * and `job.result()` rejects with them.
  *
+ * A cancel of a saga that has begun undoes it the same way, unless an irreversible step is done.
+ *
  * A compensation that fails for good leaves the job `dead` with the code COMPENSATION_FAILED and a
  * `compensationFailed` event; a retry of the job goes on with that compensation. A failure after the first
  * irreversible step is done undoes nothing: such a job is retried, then dead, and a retry goes on from there.
@@ -116,7 +118,8 @@ export function defineSaga(
     run: (input: unknown, context: never) => runSaga(plan, input, context),
   }
   // The overloads cannot be told with a schema that may be there or not.
-  return defineJob(job as unknown as JobOptions<undefined, unknown, unknown, unknown> & { input?: undefined })
+  const given = job as unknown as JobOptions<undefined, unknown, unknown, unknown> & { input?: undefined }
+  return { ...defineJob(given), unwinds: true }
 }
 
 export const sagaOptions = [

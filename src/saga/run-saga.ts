@@ -42,7 +42,7 @@ export async function runSaga(
     const mayFail = fixedAt === -1 || i <= fixedAt
     const { result, failed } = await context.step(step.name, ({ key }) =>
       mayFail
-        ? attempt(plan, step, sagaContext(input, { ...results }, key, context))
+        ? attempt(plan, step, sagaContext(input, { ...results }, key, context), context.cancelReason)
         : run(step, sagaContext(input, { ...results }, key, context)),
     )
     if (failed !== undefined) {
@@ -60,7 +60,10 @@ async function attempt(
   plan: SagaPlan,
   step: PlannedStep,
   context: SagaContext<unknown, Record<string, unknown>>,
+  cancelReason: string | undefined,
 ): Promise<Done> {
+  if (cancelReason !== undefined)
+    return { failed: { step: step.name, message: `the saga was cancelled: ${cancelReason}` } }
   // Its last attempt ended without a word: by a timeout, or with its worker.
   if (context.attempt > plan.maxAttempts) return { failed: exhausted(step.name, plan.maxAttempts) }
   try {

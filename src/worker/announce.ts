@@ -40,7 +40,7 @@ export function announce(run: Run, outcome: Outcome, result: SettleResult, runti
       })
     }
     case 'cancelled':
-      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelReason })
+      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelled })
     default:
       if (outcome.hold > 0) events.emit('limited', { ...run.event(), key: run.job.key, delay: outcome.hold })
   }

@@ -11,6 +11,7 @@ import {
   failed,
   limited,
   type Outcome,
+  released,
   snoozed,
 } from '../core/lifecycle.js'
 import { clean } from '../core/text.js'
@@ -91,8 +92,13 @@ export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outco
 
 export function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
   if (isDirective(error)) return follow(run, runtime, error)
-  if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
+  if (run.cancelled !== undefined) return stoppedByCancel(run, run.cancelled)
   return conclude(run, runtime, explain(run, error), isRetryable(run, error))
+}
+
+/** One that undoes what it did comes back for that. */
+export function stoppedByCancel({ definition, policy }: Run, reason: string): Outcome {
+  return definition.unwinds === true ? released() : cancelled(reason, policy.retain)
 }
 
 function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {

@@ -48,7 +48,8 @@ export class Run implements JobContext {
   deadline = Number.POSITIVE_INFINITY
   /** Why it was told to stop. */
   stopped: MillraceError | undefined
-  cancelReason: string | undefined
+  /** Why it was cancelled while it ran. */
+  cancelled: string | undefined
   /** Its outcome is decided; nothing it does counts any more. */
   ended = false
   /** Shared with the other runs of its batch: how many of them still go on in their one slot. */
@@ -78,6 +79,11 @@ export class Run implements JobContext {
     this.#runtime = runtime
     this.#listener = listener
     this.startedAt = startedAt
+  }
+
+  /** For the handler of a job that unwinds. */
+  get cancelReason(): string | undefined {
+    return this.job.cancelReason
   }
 
   get jobId(): string {

@@ -20,7 +20,7 @@ import { onShutdown } from '../system/signals.js'
 import { announce } from './announce.js'
 import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
-import { concludeError, execute } from './execute.js'
+import { concludeError, execute, stoppedByCancel } from './execute.js'
 import { batchKey, executeBatch } from './execute-batch.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
@@ -236,10 +236,7 @@ export class Worker {
     const reason = new MillraceError('SHUTDOWN', 'the worker shuts down; the job was given back')
     for (const run of [...this.#runs]) {
       run.stop(reason)
-      this.#end(
-        run,
-        run.cancelReason === undefined ? released() : cancelled(run.cancelReason, run.policy.retain),
-      )
+      this.#end(run, run.cancelled === undefined ? released() : stoppedByCancel(run, run.cancelled))
     }
   }
 
@@ -458,12 +455,13 @@ export class Worker {
 
   #cancel(id: string, reason: string): void {
     for (const run of this.#runs) {
-      if (run.job.id !== id || run.cancelReason !== undefined) continue
-      run.cancelReason = reason
+      if (run.job.id !== id || run.cancelled !== undefined || run.job.cancelReason !== undefined) continue
+      run.cancelled = reason
       this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
     }
-    for (const job of this.#takeUnstarted((job) => job.id === id)) {
-      this.#exchange.settle(job, cancelled(reason, this.#retention(job.name)))
+    for (const job of this.#takeUnstarted((job) => job.id === id && job.cancelReason === undefined)) {
+      const unwinds = this.#jobs.get(job.name)?.unwinds === true
+      this.#exchange.settle(job, unwinds ? released() : cancelled(reason, this.#retention(job.name)))
     }
   }
 

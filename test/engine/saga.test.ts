@@ -1,7 +1,7 @@
 import { cancel, isMillraceError, type JobDefinition, NonRetryableError } from 'millrace'
 import { defineSaga, saga } from 'millrace/saga'
 import { describe, expect, test } from 'vitest'
-import { testMill, vanish } from './mill.js'
+import { realMill, signal, testMill, vanish } from './mill.js'
 
 const quick = { backoff: { type: 'fixed', initialDelay: '1s', jitter: 'none' } } as const
 const names = ['flight', 'hotel', 'car'] as const
@@ -240,6 +240,63 @@ describe('a saga', () => {
     await mill.drain()
     expect(log).toEqual(['refund'])
     expect(await job.state()).toBe('cancelled')
+  })
+
+  test('a cancel undoes what was done, whatever the saga is at', async () => {
+    const { definition, log, fail } = trip({
+      fail: { hotel: new Error('busy'), 'undo flight': new Error('busy') },
+    })
+    const mill = testMill({ jobs: [definition] })
+    const early = await mill.enqueue(definition, { who: 'ann' }, { delay: '1h' })
+    expect(await early.cancel('no')).toBe('cancelled')
+    expect(log).toEqual([])
+
+    const retrying = await mill.enqueue(definition, { who: 'bob' })
+    await mill.drain()
+    expect(await retrying.state()).toBe('retrying')
+    expect(await retrying.cancel('changed my mind')).toBe('asked')
+    await mill.drain()
+    expect(log).toEqual(['flight', 'hotel', 'undo hotel?', 'undo flight'])
+    // Asked again while it sleeps between two tries of a compensation: it tries once more.
+    expect(await retrying.state()).toBe('blocked')
+    expect(await retrying.cancel('now')).toBe('asked')
+    fail['undo flight'] = undefined
+    await mill.drain({ later: true })
+    expect(log.slice(4)).toEqual(['undo flight'])
+    expect(await retrying.get()).toMatchObject({ state: 'cancelled', failure: { code: 'SAGA_COMPENSATED' } })
+    expect((await retrying.get())?.cancelReason).toMatch(
+      /step 'hotel' .* the saga was cancelled: changed my mind/,
+    )
+    expect(await retrying.cancel('again')).toBe('finished')
+  })
+
+  test('a cancel of a running saga stops its step and undoes it', async () => {
+    const log: string[] = []
+    const begun = signal()
+    const slow = defineSaga({
+      name: 'slow',
+      steps: [
+        { name: 'a', run: () => void log.push('a'), compensate: () => void log.push('undo a') },
+        {
+          name: 'b',
+          run: ({ signal: stop }) => {
+            log.push('b')
+            begun.give()
+            return new Promise((_, reject) => stop.addEventListener('abort', () => reject(stop.reason)))
+          },
+          compensate: ({ result }) => void log.push(`undo b ${result}`),
+        },
+        { name: 'c', run: () => void log.push('c'), compensate: () => void log.push('undo c') },
+      ],
+    })
+    const mill = realMill({ jobs: [slow] })
+    await mill.worker().start()
+    const job = await mill.enqueue(slow, {})
+    await begun.promise
+    expect(await job.cancel('enough')).toBe('asked')
+    await expect(job.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_CANCELLED' })
+    expect(log).toEqual(['a', 'b', 'undo b undefined', 'undo a'])
+    expect(await job.get()).toMatchObject({ state: 'cancelled', attempt: 1 })
   })
 
   test('is refused when it cannot be right', () => {

@@ -131,5 +131,6 @@ function toClaimed(entry: Entry, lease: Lease, suspect: boolean): ClaimedJob {
     family: undefined,
     guard: undefined,
     stepped: story?.steps !== undefined,
+    cancelReason: job.unwinds === true ? story?.cancelReason : undefined,
   }
 }

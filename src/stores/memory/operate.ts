@@ -4,6 +4,7 @@ import { holdAgain, letGo } from './dedupe.js'
 import { type Entry, storyOf } from './entry.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
+import { wake } from './waiting.js'
 
 type Cancel = Extract<Command, { do: 'cancel' }>
 type Retry = Extract<Command, { do: 'retry' }>
@@ -56,6 +57,10 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
   story.cancelReason = reason
   if (entry.state === 'running') {
     tables.signals.cancel()
+    return 'asked'
+  }
+  if (entry.job.unwinds === true && story.startedAt !== undefined) {
+    if (entry.state !== 'pending') wake(tables, entry, now)
     return 'asked'
   }
   letGo(tables, entry)

@@ -64,7 +64,8 @@ function settleOne(
 /** Why a job that would come back is not to. */
 function whyNot(tables: Tables, entry: Entry, { to }: Outcome, now: number): string | undefined {
   if (isFinal(to)) return undefined
-  return entry.story?.cancelReason ?? (keepsKey(tables, entry, now) ? undefined : superseded)
+  const asked = entry.job.unwinds === true ? undefined : entry.story?.cancelReason
+  return asked ?? (keepsKey(tables, entry, now) ? undefined : superseded)
 }
 
 function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {
@@ -77,7 +78,8 @@ function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now
   story.startedAt = lease.at
   story.finishedAt = isFinal(to) ? now : undefined
   story.result = outcome.result
-  story.cancelReason = outcome.reason
+  // One that unwinds has its reason until it has ended.
+  if (entry.job.unwinds !== true || isFinal(to)) story.cancelReason = outcome.reason
   if (failure !== undefined) {
     story.failure = failure
     story.attempts = withAttempt(story.attempts, outcome, failure, lease, now)

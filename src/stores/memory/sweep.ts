@@ -56,6 +56,7 @@ function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
     crashes: story?.crashes ?? 0,
     maxCrashes: job.maxCrashes,
     cancelReason: story?.cancelReason,
+    ...(job.unwinds === true && { unwinds: true }),
   }
 }
 

@@ -5,7 +5,7 @@ import type { ClaimRequest } from '../../core/store.js'
 import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
-import type { QueueRow, Tables } from './tables.js'
+import { type QueueRow, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
 
 export interface Claim {
@@ -39,6 +39,7 @@ export type JobRowHead = [
   tags: string | null,
   metadata: string | null,
   stepped: number | null,
+  cancelReason: string | null,
 ]
 
 /** The same, of a job that is read where it may have a group or a key. */
@@ -192,8 +193,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
 
   function toClaimedAgain(row: [...Row, number], token: string): ClaimedJob {
     const suspect = flow.isSuspect(tables.kind(row[2]).name)
-    const own = { group: row[13] ?? undefined, key: row[14] ?? undefined, suspect }
-    return toClaimed(row.slice(0, 13) as JobRowHead, token, row[16], own)
+    const own = { group: row[14] ?? undefined, key: row[15] ?? undefined, suspect }
+    return toClaimed(row.slice(0, 14) as JobRowHead, token, row[17], own)
   }
 
   function toClaimed(row: JobRowHead, token: string, now: number, own: Own = noOwn): ClaimedJob {
@@ -222,6 +223,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places): Claim {
       family: undefined,
       guard: undefined,
       stepped: row[12] === 1,
+      cancelReason: unwinds(kind) ? (row[13] ?? undefined) : undefined,
     }
   }
 }

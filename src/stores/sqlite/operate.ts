@@ -10,7 +10,7 @@ import { makeForgetDeath, type Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Steps } from './steps.js'
 import type { Signals } from './subscribe.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables, unwinds } from './tables.js'
 import type { Waiting } from './waiting.js'
 
 export type Operate = (selector: Selector, command: Command) => OperateReport
@@ -95,6 +95,7 @@ export function makeOperate(
       signals.cancel()
       return 'asked'
     }
+    if (unwinds(tables.kind(row.kind)) && row.started_at !== null) return unwind(row, state, reason)
     holders.letGo(row)
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
@@ -107,6 +108,18 @@ export function makeOperate(
     }
     signals.changed()
     return 'affected'
+  }
+
+  /** Its handler has to undo what it did: it is ready for that, and only the handler ends it. */
+  function unwind(row: JobRow, state: JobState, reason: string): 'asked' {
+    ask.run(reason, row.seq)
+    if (state === 'blocked') waiting.wake(row.seq, clock.now())
+    else if (state !== 'pending') {
+      promoteOne.run(clock.now(), row.seq)
+      tally.move(row.kind, state, 'pending', 1)
+      pending.enter(tables.kind(row.kind), row.seq, state === 'retrying')
+    }
+    return 'asked'
   }
 
   function retry(row: JobRow, state: JobState, command: Extract<Command, { do: 'retry' }>, index: number) {

@@ -14,7 +14,7 @@ import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { stateNumber, type Tables } from './tables.js'
+import { stateNumber, type Tables, unwinds } from './tables.js'
 import { type Lease, readToken } from './token.js'
 import type { Waiting } from './waiting.js'
 
@@ -43,7 +43,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
-  const asked = db.prepare<[number], Asked>(sql.asked)
+  const askedOf = db.prepare<[number], Asked>(sql.asked)
   const holders = makeHolders(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
   const recordAttempt = makeRecordAttempt(tables)
@@ -159,6 +159,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         outcome.result ?? null,
         outcome.failure === undefined ? null : JSON.stringify(outcome.failure),
         outcome.to === 'dead' ? (outcome.failure?.cause ?? null) : null,
+        // One that unwinds has its reason until it has ended.
+        !final && unwinds(kind) ? 1 : 0,
         outcome.reason ?? null,
         lease.seq,
       )
@@ -178,11 +180,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
   function heeded({ id, outcome }: Settlement, { seq, kind }: Lease, now: number): Outcome {
     if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
-    const { reason, dedupe, created_at } = asked.get(seq) ?? nobody
+    const { reason, dedupe, created_at } = askedOf.get(seq) ?? nobody
     const job = { id, kind, dedupe, created_at }
-    const comesBack = outcome.to !== 'cancelled' && reason === null
+    const asked = unwinds(tables.kind(kind)) ? null : reason
+    const comesBack = outcome.to !== 'cancelled' && asked === null
     const givesWay = comesBack && !holders.keepsKey(job, now)
-    const after = heedCancel(outcome, reason ?? (givesWay ? superseded : undefined))
+    const after = heedCancel(outcome, asked ?? (givesWay ? superseded : undefined))
     if (after.to === 'cancelled') holders.letGo(job)
     return after
   }

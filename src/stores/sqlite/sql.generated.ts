@@ -2,7 +2,7 @@
 
 export const claim = {
   take: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ?
 ORDER BY r.seq LIMIT ?
@@ -11,7 +11,7 @@ ORDER BY r.seq LIMIT ?
 SELECT seq FROM millrace_ready WHERE queue = ? AND lane = ? LIMIT 1
 `,
   again: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.grp, j.key, j.gated, l.at
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, l.at
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.token = ?
 `,
@@ -149,7 +149,7 @@ INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
 UPDATE millrace_line SET served = ?, tag = ?, back_tag = ?, jobs = ? WHERE id = ?
 `,
   heads: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.grp, j.key, j.gated, t.rank
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 `,
@@ -351,7 +351,7 @@ WHERE seq = ?
   move: `
 UPDATE millrace_job SET
   state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
-  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
+  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
@@ -695,7 +695,8 @@ CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
   { version: 3, name: 'composition', sql: `
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
--- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard.
+-- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
+-- 4 a handler that undoes what it did when the job is cancelled.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),

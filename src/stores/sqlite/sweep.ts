@@ -9,7 +9,7 @@ import { only } from './positions.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
-import { stateName, stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
 import type { Waiting } from './waiting.js'
 
@@ -190,6 +190,7 @@ export function makeSweep(
       crashes: row.crashes,
       maxCrashes: kind.maxCrashes,
       cancelReason: row.cancel_reason ?? undefined,
+      ...(unwinds(kind) && { unwinds: true }),
     }
   }
 }

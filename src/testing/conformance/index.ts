@@ -39,6 +39,7 @@ import { checkSteps } from './step-model.js'
 import { stepTests } from './steps.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+import { unwindingTests } from './unwinding.js'
 import { waitingTests } from './waiting.js'
 
 export type { Runner, StoreHarness } from './harness.js'
@@ -102,6 +103,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['steps', stepTests],
   ['waiting', waitingTests],
   ['signals', signalTests],
+  ['cancel: jobs that undo what they did', unwindingTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {

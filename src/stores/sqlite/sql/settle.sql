@@ -39,7 +39,7 @@ WHERE seq = ?
 -- :move  any other outcome
 UPDATE millrace_job SET
   state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
-  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
+  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 
