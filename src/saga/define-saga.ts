@@ -122,7 +122,7 @@ export function defineSaga(
   return { ...defineJob(given), unwinds: true }
 }
 
-export const sagaOptions = [
+const sagaOptions = [
   ...definitionOptions.filter((option) => !['run', 'sandbox', 'maxCrashes'].includes(option)),
   'steps',
   'compensation',

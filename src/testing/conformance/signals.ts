@@ -239,10 +239,10 @@ export function signalTests(test: Test): void {
   })
 }
 
-export function waitsFor(key: string, after = 0, step = 's') {
+function waitsFor(key: string, after = 0, step = 's') {
   return { signals: [{ key, step, after }] }
 }
 
-export function signal(key: string, payload?: string, retain = hour): NewSignal {
+function signal(key: string, payload?: string, retain = hour): NewSignal {
   return { key, id: fresh('signal'), payload, retain }
 }

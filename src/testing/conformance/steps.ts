@@ -197,7 +197,7 @@ export function sleeping(name: string, until: number | undefined): StepRecord {
   return { name, value: undefined, open: true, until, signal: undefined, at: 1 }
 }
 
-export async function write(
+async function write(
   store: Store,
   job: { readonly id: string; readonly token: string },
   steps: readonly StepRecord[],
