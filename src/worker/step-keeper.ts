@@ -73,17 +73,41 @@ export class StepKeeper implements StepStore {
     })
   }
 
+  /** Nobody else can write while it is open, so it does not outlive what its run may do, nor half a lease. */
   async begin(run: Run): Promise<StepTransaction> {
-    const { store } = this.#runtime
+    const { store, clock } = this.#runtime
     if (!store.capabilities.transactions) throw noTransactions(store.capabilities.engine)
     const transaction = await store.begin()
+    let tell: (reason: unknown) => void = () => {}
+    const over = new Promise<never>((_, reject) => {
+      tell = reject
+    })
+    over.catch(() => {})
+    const stop = (reason: unknown) => {
+      tell(reason)
+      transaction.rollback().catch((error: unknown) => this.#tell(error))
+    }
+    const { signal } = run
+    const onAbort = () => stop(signal.reason)
+    const cancelTimer = clock.after(this.#lease / 2, () => stop(openTooLong(this.#lease / 2)))
+    const finish = () => {
+      cancelTimer()
+      signal.removeEventListener('abort', onAbort)
+    }
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
     return {
       tx: transaction.tx,
+      over,
       commit: async (steps) => {
+        finish()
         const result = await transaction.report(this.#worker, heldBy(run, steps))
         if (result === 'lost') throw this.#lost(run)
       },
-      rollback: () => transaction.rollback(),
+      rollback: () => {
+        finish()
+        return transaction.rollback()
+      },
     }
   }
 
@@ -151,5 +175,13 @@ export function noTransactions(engine: string): MillraceError {
     'STORE_REFUSED',
     `the ${engine} store has no transactions, so step.transaction cannot commit with your writes; use step() and its key, or an engine that shares your database`,
     { field: 'step.transaction' },
+  )
+}
+
+function openTooLong(limit: number): MillraceError {
+  return new MillraceError(
+    'JOB_TIMEOUT',
+    `the transaction of a step was open for ${limit} ms, half of its worker's lease, which cannot be renewed meanwhile; do less in it, or give the worker a longer lease`,
+    { field: 'lease', limit },
   )
 }

@@ -32,6 +32,8 @@ export interface StepHost {
 
 export interface StepTransaction {
   readonly tx: unknown
+  /** Rejects when it was rolled back before its time: the run was told to stop, or it was open for too long. */
+  readonly over: Promise<never>
   commit(steps: readonly StepRecord[]): Promise<void>
   rollback(): Promise<void>
 }
@@ -124,7 +126,8 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        value = await inside.run(name, async () => fn(transaction.tx as never, { key: this.#key(name) }))
+        const work = inside.run(name, async () => fn(transaction.tx as never, { key: this.#key(name) }))
+        value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
       } catch (error) {
         await transaction.rollback()
