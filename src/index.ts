@@ -24,6 +24,7 @@ export {
   JobHandle,
   type JobList,
   type JobSnapshot,
+  type JobStep,
   type PageOptions,
   type WaitOptions,
 } from './client/inspect.js'
@@ -31,6 +32,7 @@ export { type AcquireOptions, Limiter } from './client/limiter.js'
 export { type GroupList, type QueueDepth, QueueHandle } from './client/queue.js'
 export type { ScheduledJobOptions, ScheduleOptions } from './client/schedule-options.js'
 export { ScheduleHandle, type ScheduleList, type ScheduleSnapshot } from './client/schedules.js'
+export type { SentSignal, SignalOptions } from './client/signal.js'
 export type { Figures, StateCounts, Stats, Totals } from './client/stats.js'
 export type { BackoffOptions, CustomBackoff, Jitter } from './core/backoff.js'
 export {
@@ -116,6 +118,8 @@ export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
 export type { AnyNode, NodeOptions } from './core/plan.js'
 export type { RecurrenceOptions } from './core/recurrence.js'
 export type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './core/schedule.js'
+export type { NewSignal, SignalWait, StepRecord, Wait } from './core/step.js'
+export type { SleepOptions, Step, StepContext, StepPart, WaitForOptions } from './core/step-function.js'
 export type {
   AcquireRequest,
   AcquireResult,
@@ -150,6 +154,7 @@ export type {
   Settlement,
   SettleResult,
   Signal,
+  SignalResult,
   Store,
   StoreTransaction,
   SweepReport,

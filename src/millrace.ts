@@ -19,6 +19,7 @@ import { QueueHandle } from './client/queue.js'
 import type { Runtime } from './client/runtime.js'
 import type { ScheduleOptions } from './client/schedule-options.js'
 import { ScheduleHandle, type ScheduleList, Schedules } from './client/schedules.js'
+import { type SentSignal, type SignalOptions, sendSignal } from './client/signal.js'
 import { readStats, type Stats } from './client/stats.js'
 import { bounds } from './core/bounds.js'
 import type { Clock } from './core/clock.js'
@@ -236,6 +237,14 @@ export class Millrace {
   /** Schedules by name, page by page. */
   schedules(page?: PageOptions): Promise<ScheduleList> {
     return this.#schedules.list(page)
+  }
+
+  /**
+   * Tells the jobs that wait for this key, with `step.waitFor(key)`, and those that will while it is kept. Each of
+   * them gets the payload. Resolves when the store has it for good.
+   */
+  signal(key: string, payload?: unknown, options?: SignalOptions): Promise<SentSignal> {
+    return sendSignal(this.#runtime, key, payload, options)
   }
 
   stats(): Promise<Stats> {

@@ -52,6 +52,11 @@ export interface RetryOptions
   > {
   /** Replaces the input; checked by the job's schema when this process knows the job. */
   readonly input?: unknown
+  /**
+   * Forgets the steps that the job has done, so that it begins anew; what they did is done again, under the same
+   * keys. Otherwise it goes on where it stood, unless it had completed. @default false
+   */
+  readonly fresh?: boolean
 }
 
 export interface RetryAllOptions {
@@ -104,7 +109,7 @@ export class DeadLetters {
   async retry(id: string, options: RetryOptions = {}): Promise<JobHandle> {
     noUnknown(
       options,
-      ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay'],
+      ['input', 'queue', 'priority', 'maxAttempts', 'backoff', 'timeout', 'retain', 'delay', 'fresh'],
       'retry',
     )
     const job = await this.#inspector.find({ id })
@@ -213,6 +218,7 @@ export class DeadLetters {
       ...(options.priority !== undefined && { lane: lane(options.priority) }),
       ...(maxAttempts !== undefined && { maxAttempts }),
       ...(own !== undefined && { overrides: JSON.stringify(own) }),
+      ...(options.fresh !== undefined && { fresh: options.fresh }),
     }
   }
 

@@ -44,6 +44,19 @@ export interface JobSnapshot<R = unknown> {
   readonly expiresAt: Date | undefined
 }
 
+/** A step of a job, as it was at one moment. */
+export interface JobStep {
+  readonly name: string
+  /** A sleep or a wait that is not over. */
+  readonly waiting: boolean
+  /** What it gave: the payload of its signal, for a wait. */
+  readonly value: unknown
+  /** When a sleep or a wait ends, or ended, at the latest. */
+  readonly until: Date | undefined
+  /** When it was written. */
+  readonly at: Date
+}
+
 export interface PageOptions {
   /** @default 100 */
   readonly limit?: number | undefined
@@ -124,6 +137,11 @@ export class JobHandle<R = unknown> {
   async logs(): Promise<readonly LogLine[]> {
     return (await this.#inspector.trail(this)).logs
   }
+
+  /** The steps that its handler has taken, in the order in which they were written. */
+  steps(): Promise<readonly JobStep[]> {
+    return this.#inspector.steps(this)
+  }
 }
 
 /** A job, and what became of its enqueue if that is known: it explains why there is none. */
@@ -172,6 +190,17 @@ export class Inspector {
     return trail
   }
 
+  async steps(job: Sought): Promise<readonly JobStep[]> {
+    const { steps } = await this.trail(job)
+    return steps.map(({ name, open, value, until, at }) => ({
+      name,
+      waiting: open,
+      value: value === undefined ? undefined : this.#decode(value),
+      until: date(until),
+      at: new Date(at),
+    }))
+  }
+
   async cancel(job: Sought, reason: string): Promise<CancelResult> {
     const { id } = job
     await this.#runtime.ready()
@@ -197,15 +226,15 @@ export class Inspector {
 
   async result<R>(job: Sought, options: WaitOptions): Promise<R> {
     const record = await this.#until(job, ({ state }) => isFinal(state), options)
-    const { id } = record
+    const { id, failure } = record
     if (record.state === 'completed') return this.#decodeResult<R>(record)
     if (record.state === 'cancelled') {
       throw new MillraceError(
         'JOB_CANCELLED',
         `job ${id} was cancelled: ${record.cancelReason ?? 'no reason given'}`,
+        failure === undefined ? {} : { cause: failure },
       )
     }
-    const { failure } = record
     throw new MillraceError(
       'JOB_DEAD',
       `job ${id} (${record.name}) died at attempt ${record.attempt}: ${failure?.message ?? 'unknown cause'}`,

@@ -53,6 +53,7 @@ export function newJob(
       dedupe: place?.dedupe,
       family: undefined,
       guard: place?.guard,
+      unwinds: job.unwinds,
     }
   }
   noUnknown(options, enqueueOptions, 'enqueue')
@@ -83,6 +84,7 @@ export function newJob(
     dedupe: place?.dedupe,
     family: undefined,
     guard: place?.guard,
+    unwinds: job.unwinds,
   }
 }
 

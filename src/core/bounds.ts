@@ -8,6 +8,12 @@ export const bounds = {
   payloadBytes: 1024 * 1024,
   resultBytes: 1024 * 1024,
   payloadDepth: 100,
+  /** What one step gives. */
+  stepBytes: 1024 * 1024,
+  /** What all steps of a job give. */
+  stepsBytes: 16 * 1024 * 1024,
+  /** Steps of a job. */
+  steps: 5_000,
   /** Error message and stack together. */
   failureText: 16 * 1024,
   /** One entry of the attempts' history. */

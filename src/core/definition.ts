@@ -23,6 +23,7 @@ import {
 import { type CompiledIdempotency, compileIdempotency, type IdempotencyOptions } from './idempotency.js'
 import type { Failure, FinalState, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
+import type { Step } from './step-function.js'
 
 /** What a handler gets besides its input. */
 export interface JobContext {
@@ -73,6 +74,10 @@ export interface JobContext {
   readonly results: <I, O, R>(job: JobDefinition<I, O, R>) => Promise<R[]>
   /** The result of the one child of this definition, or of the node of this name; CHILD_FAILED if it has none. */
   readonly resultOf: <I, O, R>(job: JobDefinition<I, O, R>, node?: string) => Promise<R>
+  /** Durable parts of the handler, sleeps and waits: a later run goes on from there. Not for batch handlers. */
+  readonly step: Step
+  /** Why the job was cancelled, for a handler that undoes what it did, such as a saga's. */
+  readonly cancelReason?: string | undefined
 }
 
 /** A child that has ended, as its parent's handler sees it. */
@@ -127,6 +132,7 @@ export class Directive {
     readonly kind: 'snooze' | 'cancel' | 'limited',
     readonly delay: Duration,
     readonly reason: string,
+    readonly cause?: unknown,
   ) {}
 
   get [directiveBrand](): true {
@@ -152,9 +158,12 @@ export function limited(delay: Duration): Directive {
   return new Directive('limited', delay, '')
 }
 
-/** Ends the job as cancelled: `return cancel('the order is gone')`. */
-export function cancel(reason: string): Directive {
-  return new Directive('cancel', 0, reason)
+/**
+ * Ends the job as cancelled: `return cancel('the order is gone')`. With a `cause`, an error, that is kept as the
+ * job's failure.
+ */
+export function cancel(reason: string, cause?: unknown): Directive {
+  return new Directive('cancel', 0, reason, cause)
 }
 
 export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Result>
@@ -205,6 +214,8 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly transactional: boolean
   /** How old inputs become new ones; undefined when it has neither `version` nor `upgrade`. */
   readonly evolution: CompiledEvolution | undefined
+  /** Its handler undoes what it did when the job is cancelled, and ends the job then; a saga does. */
+  readonly unwinds?: boolean
 }
 
 // A registry holds definitions of every type; variance of the handler's input allows no narrower type.
@@ -279,12 +290,16 @@ export function checkDefinition(job: AnyJob, expected = 'a definition made by de
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */
 export function parseInput(job: AnyJob, input: unknown): unknown {
-  if (job.schema === undefined) return input
-  const result = job.schema['~standard'].validate(input)
-  return result instanceof Promise ? result.then((r) => accept(job, r)) : accept(job, result)
+  return job.schema === undefined ? input : parseWith(job.schema, input, `input of job '${job.name}'`)
 }
 
-function accept(job: AnyJob, result: StandardSchemaV1.Result<unknown>): unknown {
+/** The same of any value; `what` names it in the error. */
+export function parseWith(schema: StandardSchemaV1, value: unknown, what: string): unknown {
+  const result = schema['~standard'].validate(value)
+  return result instanceof Promise ? result.then((r) => accept(what, r)) : accept(what, result)
+}
+
+function accept(what: string, result: StandardSchemaV1.Result<unknown>): unknown {
   if (result.issues === undefined) return result.value
   const issue = result.issues[0]
   const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
@@ -292,7 +307,7 @@ function accept(job: AnyJob, result: StandardSchemaV1.Result<unknown>): unknown 
   const more = result.issues.length > 1 ? ` (and ${result.issues.length - 1} more)` : ''
   throw new MillraceError(
     'INVALID_INPUT',
-    `input of job '${job.name}' is invalid at ${field}: ${issue?.message ?? 'refused by its schema'}${more}`,
+    `${what} is invalid at ${field}: ${issue?.message ?? 'refused by its schema'}${more}`,
     { field, cause: result.issues },
   )
 }

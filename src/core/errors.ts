@@ -27,6 +27,9 @@ export type ErrorCode =
   | 'WAIT_TIMEOUT'
   | 'UPGRADE_FAILED'
   | 'IDEMPOTENCY_BUSY'
+  | 'TOO_MANY_STEPS'
+  | 'SAGA_COMPENSATED'
+  | 'COMPENSATION_FAILED'
   | 'NON_RETRYABLE'
   | 'RETRY_AFTER'
   | 'SHUTDOWN'
@@ -81,6 +84,23 @@ export class NonRetryableError extends MillraceError {
     super('NON_RETRYABLE', message, details)
     this.name = 'NonRetryableError'
   }
+}
+
+const permanent: readonly ErrorCode[] = [
+  'NON_RETRYABLE',
+  'INVALID_INPUT',
+  'UPGRADE_FAILED',
+  'STORE_CORRUPT',
+  'PAYLOAD_NOT_SERIALISABLE',
+  'PAYLOAD_TOO_LARGE',
+  'HANDLER_MISSING',
+  'TOO_MANY_STEPS',
+  'COMPENSATION_FAILED',
+]
+
+/** Whoever threw it, trying again cannot help. */
+export function isPermanent(error: unknown): boolean {
+  return isMillraceError(error) && permanent.includes(error.code)
 }
 
 /** Thrown by a handler: try again after `delay`, whatever the backoff says. Spends an attempt. */

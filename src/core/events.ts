@@ -26,12 +26,16 @@ export interface MillraceEvents {
   started: RunEvent & { readonly waited: number }
   progress: RunEvent & { readonly progress: unknown }
   log: RunEvent & { readonly level: LogLevel; readonly text: string }
+  /** A run gave its slot back: the job sleeps until then, or waits for signals of these keys. */
+  waiting: RunEvent & { readonly until: Date | undefined; readonly keys: readonly string[] }
   /** `stored`: its handler was not called, because another job had done the same under its idempotency key. */
   completed: RunEvent & { readonly ran: number; readonly waited: number; readonly stored?: true }
   /** An attempt failed; `retrying`, `dead` or `cancelled` follows. */
   failed: RunEvent & { readonly failure: Failure; readonly ran: number }
   retrying: RunEvent & { readonly failure: Failure; readonly delay: number }
   dead: RunEvent & { readonly failure: Failure }
+  /** A saga died with something done that it could not undo; `dead` is told too. Somebody has to look. */
+  compensationFailed: RunEvent & { readonly failure: Failure }
   /**
    * A running job was stopped, or one that this process cancelled will never run. Without a reason when only
    * the store had heard of the cancel.

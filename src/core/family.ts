@@ -100,6 +100,15 @@ export function wakesParent(parent: Parent, isFirstDeath: boolean): boolean {
 }
 
 /**
+ * Where a job goes when it is sealed. One that was woken because nobody had sealed it waits again; one that was
+ * woken by a death has something to do.
+ */
+export function afterSeal({ state, waiting }: Parent, isAlarmed: boolean): 'ready' | 'waits' | 'stays' {
+  if (state === 'blocked') return waiting === 0 ? 'ready' : 'waits'
+  return state === 'pending' && waiting > 0 && !isAlarmed ? 'waits' : 'stays'
+}
+
+/**
  * What a child's replay means for its parent. `waits`: it is waited for again. `revives`: the same, and the parent
  * is dead only because of its children. `nothing`: the parent has gone on without it.
  */

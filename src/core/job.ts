@@ -52,6 +52,11 @@ export interface NewJob {
   readonly dedupe: Dedupe | undefined
   readonly family: NewFamily | undefined
   readonly guard: NewGuard | undefined
+  /**
+   * Its handler undoes what it did: a cancel of a job that has started makes it ready with the reason, and only its
+   * handler ends it.
+   */
+  readonly unwinds?: boolean | undefined
 }
 
 /** A job under a lease. Every write about it must present `token`. */
@@ -85,6 +90,8 @@ export interface ClaimedJob {
   readonly guard: ClaimedGuard | undefined
   /** It has steps of earlier runs; `trail` tells them. */
   readonly stepped: boolean
+  /** Of a job that unwinds: why it was cancelled. */
+  readonly cancelReason?: string | undefined
 }
 
 /** A failure as it is stored: clean text, bounded, never an Error object. */

@@ -51,6 +51,9 @@ export const transitions: readonly Transition[] = [
     to: 'cancelled',
     when: 'the handler stopped after a cancel, or asked for one',
   },
+  { from: 'scheduled', on: 'unwind', to: 'pending', when: 'cancelled, and its handler undoes what it did' },
+  { from: 'retrying', on: 'unwind', to: 'pending', when: 'the same' },
+  { from: 'blocked', on: 'unwind', to: 'pending', when: 'the same' },
   { from: 'scheduled', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
   { from: 'pending', on: 'cancel', to: 'cancelled', when: 'cancelled before it ran' },
   { from: 'retrying', on: 'cancel', to: 'cancelled', when: 'cancelled between attempts' },
@@ -134,8 +137,9 @@ export function waiting(wait: Wait): Outcome {
   return outcome('blocked', { wait })
 }
 
-export function cancelled(reason: string, retention: Retention): Outcome {
-  return outcome('cancelled', { spent: true, reason, retain: retention.completed })
+/** With a failure when that is why. */
+export function cancelled(reason: string, retention: Retention, failure?: Failure): Outcome {
+  return outcome('cancelled', { spent: true, reason, failure, retain: retention.completed })
 }
 
 export interface FailureVerdict {
@@ -170,6 +174,7 @@ export interface Orphan {
   readonly crashes: number
   readonly maxCrashes: number
   readonly cancelReason: string | undefined
+  readonly unwinds?: boolean | undefined
 }
 
 /**
@@ -177,7 +182,7 @@ export interface Orphan {
  * wrong, and crashes have a cap of their own.
  */
 export function crashed(orphan: Orphan, failure: Failure, retention: Retention): Outcome {
-  if (orphan.cancelReason !== undefined) {
+  if (orphan.cancelReason !== undefined && orphan.unwinds !== true) {
     return outcome('cancelled', {
       spent: true,
       crashed: true,

@@ -17,6 +17,7 @@ export const defaults = {
   timeout: '30s',
   backoff: { type: 'exponential', initialDelay: '1s', maxDelay: '5m', factor: 2, jitter: 'full' },
   retain: { completed: '7d', dead: '30d' },
+  retainSignal: '7d',
   keep: { completed: 100_000, dead: 100_000 },
   concurrency: 10,
   lease: '30s',

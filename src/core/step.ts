@@ -7,6 +7,8 @@ export interface StepRecord {
   readonly name: string
   /** What it gave, encoded; undefined for nothing, and for a wait that is not over. */
   readonly value: string | undefined
+  /** A sleep or a wait that is not over. Only a store ends it, when it wakes the job. */
+  readonly open: boolean
   /** When a sleep or a wait ends, by the store's clock. */
   readonly until: number | undefined
   /** Of a wait that a signal ended: the number of that signal. */
@@ -16,7 +18,7 @@ export interface StepRecord {
 
 /** What a blocked job waits for. Whatever comes first wakes it; its next run finds out what that was. */
 export interface Wait {
-  /** Epoch milliseconds, judged by the store's clock. */
+  /** Epoch milliseconds, judged by the store's clock: the soonest end among the steps that are open. */
   readonly until: number | undefined
   readonly signals: readonly SignalWait[]
   /** All of its children have ended. */
@@ -38,4 +40,35 @@ export interface NewSignal {
   readonly payload: string | undefined
   /** Milliseconds that it is kept for jobs that will wait for it. */
   readonly retain: number
+}
+
+/** A signal that is kept. */
+export interface KeptSignal {
+  /** Signals are numbered as they come, over all keys. */
+  readonly n: number
+  readonly payload: string | undefined
+}
+
+export interface Delivery<S extends KeptSignal> {
+  readonly step: string
+  readonly signal: S
+}
+
+/** What the waits of one job get: each the oldest signal that the job has not had, and none of them twice. */
+export function deliver<S extends KeptSignal>(
+  waits: readonly SignalWait[],
+  next: (key: string, after: number) => S | undefined,
+): Delivery<S>[] {
+  const had = new Map<string, number>()
+  return waits.flatMap(({ key, step, after }) => {
+    const signal = next(key, Math.max(after, had.get(key) ?? 0))
+    if (signal === undefined) return []
+    had.set(key, signal.n)
+    return { step, signal }
+  })
+}
+
+/** The memo of a wait that a signal ended. */
+export function answered({ step, signal }: Delivery<KeptSignal>, at: number): StepRecord {
+  return { name: step, value: signal.payload, open: false, until: undefined, signal: signal.n, at }
 }

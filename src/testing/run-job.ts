@@ -6,13 +6,15 @@ import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, JobDefinition } from '../core/definition.js'
 import { Emitter } from '../core/events.js'
 import type { ClaimedJob, Failure, JobState, LogLevel } from '../core/job.js'
-import type { Outcome } from '../core/lifecycle.js'
+import { type Outcome, waiting } from '../core/lifecycle.js'
 import { invalid } from '../core/options.js'
+import type { StepRecord } from '../core/step.js'
 import type { Store } from '../core/store.js'
 import { newId } from '../system/ids.js'
 import { execute } from '../worker/execute.js'
 import { executeBatch } from '../worker/execute-batch.js'
-import { Run } from '../worker/run.js'
+import { Run, type RunListener } from '../worker/run.js'
+import { noTransactions, type StepStore } from '../worker/step-keeper.js'
 import { VirtualClock } from './virtual-clock.js'
 
 export interface RunJobOptions {
@@ -25,11 +27,16 @@ export interface RunJobOptions {
   readonly jobId?: string
   /** Of the input, as an older deploy would have enqueued it. @default the definition's */
   readonly version?: number
+  /**
+   * What steps of earlier runs gave, by name: `{ charge: 'ch_1', sleep: undefined, 'wait:approval': 'yes' }`. A wait
+   * that gave undefined has timed out.
+   */
+  readonly steps?: Readonly<Record<string, unknown>>
 }
 
 /** What one attempt did. */
 export interface RunJobResult<R> {
-  /** What becomes of the job: completed, retrying, dead, cancelled or scheduled (snoozed). */
+  /** What becomes of the job: completed, retrying, dead, cancelled, scheduled (snoozed) or blocked (waiting). */
   readonly state: JobState
   readonly result: R | undefined
   readonly failure: Failure | undefined
@@ -38,6 +45,10 @@ export interface RunJobResult<R> {
   readonly progress: readonly unknown[]
   readonly logs: readonly { readonly level: LogLevel; readonly text: string }[]
   readonly enqueued: readonly { readonly id: string; readonly name: string; readonly input: unknown }[]
+  /** What its steps gave, by name; those of `options.steps` are among them. */
+  readonly steps: Readonly<Record<string, unknown>>
+  /** What a blocked job waits for. */
+  readonly waits: { readonly until: Date | undefined; readonly keys: readonly string[] } | undefined
 }
 
 /**
@@ -51,6 +62,7 @@ export async function runJob<I, O, R>(
 ): Promise<RunJobResult<R>> {
   const trial = new Trial<R>(job, input, options)
   const outcome = await new Promise<Outcome>((resolve) => {
+    trial.suspended = resolve
     execute(trial.run, trial.runtime, (_run, decided) => resolve(decided))
   })
   return trial.end(outcome)
@@ -78,12 +90,23 @@ class Trial<R> {
   readonly #progress: unknown[] = []
   readonly #logs: { level: LogLevel; text: string }[] = []
   readonly #forget: () => void
+  readonly #steps: Map<string, StepRecord>
+  /** Called with the outcome of a run that waits. */
+  suspended: (outcome: Outcome) => void = () => {}
 
   constructor(job: AnyJob, input: unknown, options: RunJobOptions) {
     const { events, clock } = this.runtime
     events.on('progress', (event) => this.#progress.push(event.progress))
     events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
-    const listener = { id: 'test', reported() {}, began() {} }
+    this.#steps = memosOf(options.steps ?? {})
+    const listener: RunListener = {
+      id: 'test',
+      steps: stepsInMemory(this.#steps),
+      reported() {},
+      began() {},
+      suspended: (_run, wait) => this.suspended(waiting(wait)),
+      storeTime: () => clock.now(),
+    }
     const { signal } = options
     const run = new Run(claim(job, input, options), job, this.runtime, listener, clock.monotonic())
     const stop = () => run.stop(signal?.reason)
@@ -107,7 +130,37 @@ class Trial<R> {
         name,
         input: jsonCodec.decode(input),
       })),
+      steps: Object.fromEntries(
+        [...this.#steps.values()]
+          .filter(({ open }) => !open)
+          .map(({ name, value }) => [name, value === undefined ? undefined : jsonCodec.decode(value)]),
+      ),
+      waits: outcome.wait && {
+        until: outcome.wait.until === undefined ? undefined : new Date(outcome.wait.until),
+        keys: outcome.wait.signals.map(({ key }) => key),
+      },
     }
+  }
+}
+
+function memosOf(values: Readonly<Record<string, unknown>>): Map<string, StepRecord> {
+  return new Map(
+    Object.entries(values).map(([name, given]) => {
+      const value =
+        given === undefined ? undefined : jsonCodec.encode(given, `step '${name}'`, bounds.stepBytes)
+      const signal = given === undefined ? undefined : 1
+      return [name, { name, value, open: false, until: undefined, signal, at: 0 }]
+    }),
+  )
+}
+
+function stepsInMemory(kept: Map<string, StepRecord>): StepStore {
+  return {
+    read: async () => [...kept.values()],
+    write: async (_run, steps) => {
+      for (const step of steps) kept.set(step.name, step)
+    },
+    begin: () => Promise.reject(noTransactions('memory')),
   }
 }
 

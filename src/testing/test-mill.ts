@@ -44,6 +44,7 @@ const mostRounds = 100_000
 const mostFirings = 2_000
 /** Looks in a row, a millisecond apart, that find a worker with nothing to do. */
 const surelyIdle = 3
+const everything = { completed: Number.MAX_SAFE_INTEGER, dead: Number.MAX_SAFE_INTEGER }
 
 /**
  * A whole Millrace in the test's own process and time: no server, no waiting. Workers, timeouts, delays and
@@ -230,8 +231,7 @@ export class TestMill extends Millrace {
 
   /** When the next job and the next schedule are due; now, if the worker left something that is due already. */
   async #nextDue(): Promise<{ jobAt: number; slotAt: number }> {
-    const keep = { completed: Number.MAX_SAFE_INTEGER, dead: Number.MAX_SAFE_INTEGER }
-    const report = await this.#store.sweep({ limit: bounds.batch, keep })
+    const report = await this.#store.sweep({ limit: bounds.batch, keep: everything })
     const now = this.clock.now()
     const isDue = report.promoted + report.schedules.length > 0
     return {

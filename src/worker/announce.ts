@@ -39,9 +39,19 @@ export function announce(run: Run, outcome: Outcome, result: SettleResult, runti
       return
     case 'dead':
       if (failure !== undefined) events.emit('dead', { ...run.event(), failure })
+      if (failure?.code === 'COMPENSATION_FAILED')
+        events.emit('compensationFailed', { ...run.event(), failure })
       return
+    case 'blocked': {
+      const { until, signals = [] } = outcome.wait ?? { until: undefined }
+      return events.emit('waiting', {
+        ...run.event(),
+        until: until === undefined ? undefined : new Date(until),
+        keys: signals.map(({ key }) => key),
+      })
+    }
     case 'cancelled':
-      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelReason })
+      return events.emit('cancelled', { ...run.event(), reason: outcome.reason ?? run.cancelled })
     default:
       if (outcome.hold > 0) events.emit('limited', { ...run.event(), key: run.job.key, delay: outcome.hold })
   }

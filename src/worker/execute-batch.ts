@@ -56,7 +56,7 @@ async function read(
 function concludeOutcome(run: Run, runtime: Runtime, outcome: unknown): Outcome {
   if (isError(outcome)) return concludeError(run, runtime, outcome)
   // Its outcome does not tell whether the handler heeded the cancel, so the word of who asked for it stands.
-  if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
+  if (run.cancelled !== undefined) return cancelled(run.cancelled, run.policy.retain)
   return concludeValue(run, runtime, outcome)
 }
 

@@ -2,7 +2,7 @@ import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import { type Directive, isDirective, parseInput } from '../core/definition.js'
 import { milliseconds } from '../core/duration.js'
-import { isMillraceError, MillraceError, NonRetryableError, RetryAfter } from '../core/errors.js'
+import { isMillraceError, isPermanent, MillraceError, RetryAfter } from '../core/errors.js'
 import { upgraded } from '../core/evolution.js'
 import { describeFailure } from '../core/failure.js'
 import {
@@ -12,6 +12,7 @@ import {
   failed,
   limited,
   type Outcome,
+  released,
   snoozed,
 } from '../core/lifecycle.js'
 import { clean } from '../core/text.js'
@@ -28,8 +29,8 @@ export function execute(
   done: (run: Run, outcome: Outcome) => void,
   call: Call = callHere,
 ): void {
-  const succeed = (value: unknown) => done(run, concludeValue(run, runtime, value))
-  const fail = (error: unknown) => done(run, concludeError(run, runtime, error))
+  const succeed = (value: unknown) => whenStepsEnded(run, () => done(run, concludeValue(run, runtime, value)))
+  const fail = (error: unknown) => whenStepsEnded(run, () => done(run, concludeError(run, runtime, error)))
   let value: unknown
   try {
     value = callWith(run, readInput(run, runtime), call)
@@ -38,6 +39,13 @@ export function execute(
     return fail(error)
   }
   succeed(value)
+}
+
+/** What a step did is to be kept, and nothing of an attempt may go on beside the next one. */
+function whenStepsEnded(run: Run, then: () => void): void {
+  const steps = run.endSteps()
+  if (steps === undefined) then()
+  else void steps.then(then)
 }
 
 /** The stored input, in the form that the definition has now, and parsed. May be a promise. */
@@ -95,13 +103,22 @@ export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outco
 
 export function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
   if (isDirective(error)) return follow(run, runtime, error)
-  if (run.cancelReason !== undefined) return cancelled(run.cancelReason, run.policy.retain)
+  if (run.cancelled !== undefined) return stoppedByCancel(run, run.cancelled)
   return conclude(run, runtime, explain(run, error), isRetryable(run, error))
+}
+
+/** One that undoes what it did comes back for that. */
+export function stoppedByCancel({ definition, policy }: Run, reason: string): Outcome {
+  return definition.unwinds === true ? released() : cancelled(reason, policy.retain)
 }
 
 function follow(run: Run, runtime: Runtime, directive: Directive): Outcome {
   if (directive.kind === 'cancel')
-    return cancelled(clean(String(directive.reason), bounds.reasonText), run.policy.retain)
+    return cancelled(
+      clean(String(directive.reason), bounds.reasonText),
+      run.policy.retain,
+      directive.cause === undefined ? undefined : describeFailure(run.job.name, directive.cause),
+    )
   try {
     if (directive.kind === 'limited')
       return limited(Math.max(shortestHold, milliseconds(directive.delay, 'limited')))
@@ -144,19 +161,8 @@ function explain(run: Run, error: unknown): unknown {
   return new MillraceError(run.stopped.code, run.stopped.message, { cause: error })
 }
 
-const permanent = [
-  'NON_RETRYABLE',
-  'INVALID_INPUT',
-  'UPGRADE_FAILED',
-  'STORE_CORRUPT',
-  'PAYLOAD_NOT_SERIALISABLE',
-  'PAYLOAD_TOO_LARGE',
-  'HANDLER_MISSING',
-] as const
-
 function isRetryable(run: Run, error: unknown): boolean {
-  if (error instanceof NonRetryableError || permanent.some((code) => isMillraceError(error, code)))
-    return false
+  if (isPermanent(error)) return false
   try {
     return run.definition.retryable?.(error) ?? true
   } catch {

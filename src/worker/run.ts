@@ -17,20 +17,30 @@ import { type ScheduleSlot, slotOfJob } from '../core/firing.js'
 import type { ClaimedJob, LogLevel, LogLine, NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
 import { type CompiledPolicy, jobId, readOverrides } from '../core/options.js'
+import type { StepRecord, Wait } from '../core/step.js'
+import type { Step } from '../core/step-function.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
 import { readChildren } from './family.js'
 import { versionOf } from './screen.js'
+import type { StepStore } from './step-keeper.js'
+import { type StepHost, Steps } from './steps.js'
 import { notTransactional, RunTransaction } from './transaction.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
   /** The worker's name. */
   readonly id: string
+  /** Where its steps are kept. */
+  readonly steps: StepStore
   /** Progress or a log line is waiting to be written. */
   reported(run: Run): void
   /** Its transaction is open. */
   began(run: Run): void
+  /** It goes no further: the job waits. */
+  suspended(run: Run, wait: Wait): void
+  /** The store's clock, as far as is known here. */
+  storeTime(): number
 }
 
 /**
@@ -47,7 +57,8 @@ export class Run implements JobContext {
   mostOpen: number | undefined
   /** Why it was told to stop. */
   stopped: MillraceError | undefined
-  cancelReason: string | undefined
+  /** Why it was cancelled while it ran. */
+  cancelled: string | undefined
   /** Its outcome is decided; nothing it does counts any more. */
   ended = false
   /** Shared with the other runs of its batch: how many of them still go on in their one slot. */
@@ -65,6 +76,9 @@ export class Run implements JobContext {
   #logLines: LogLine[] | undefined
   #controller: AbortController | undefined
   #policy: CompiledPolicy | undefined
+  #steps: Steps | undefined
+  /** Steps of a run in a sandbox that are to be written with its outcome. */
+  #lastSteps: readonly StepRecord[] | undefined
 
   constructor(
     job: ClaimedJob,
@@ -79,6 +93,11 @@ export class Run implements JobContext {
     this.#listener = listener
     this.startedAt = startedAt
     if (definition.transactional) this.transaction = new RunTransaction(job.id, () => runtime.store)
+  }
+
+  /** For the handler of a job that unwinds. */
+  get cancelReason(): string | undefined {
+    return this.job.cancelReason
   }
 
   get jobId(): string {
@@ -228,14 +247,62 @@ export class Run implements JobContext {
     }
   }
 
+  get step(): Step {
+    if (this.definition.batch !== undefined) throw noStepsInBatches(this.name)
+    this.#steps ??= new Steps(this.#stepHost())
+    return this.#steps.api
+  }
+
+  #stepHost(): StepHost {
+    const run = this
+    const { steps } = this.#listener
+    return {
+      jobId: this.job.id,
+      codec: this.#runtime.codec,
+      get ended() {
+        return run.ended
+      },
+      get stopped() {
+        return run.stopped
+      },
+      now: () => this.#listener.storeTime(),
+      read: () => steps.read(this),
+      write: (records) => steps.write(this, records),
+      begin: () => steps.begin(this),
+      suspend: (wait) => this.#listener.suspended(this, wait),
+    }
+  }
+
+  /** The handler has settled; undefined when none of its steps is running. */
+  endSteps(): Promise<void> | undefined {
+    return this.#steps?.end()
+  }
+
+  /** Steps of a handler that runs elsewhere. */
+  get stepStore(): StepStore {
+    return this.#listener.steps
+  }
+
+  /** A handler that runs elsewhere waits. */
+  suspend(wait: Wait, steps: readonly StepRecord[]): void {
+    this.#lastSteps = steps
+    this.#listener.suspended(this, wait)
+  }
+
+  /** The store's clock, as far as is known here. */
+  storeTime(): number {
+    return this.#listener.storeTime()
+  }
+
   #tooLate(): MillraceError {
     return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
   }
 
   /** What was reported and not yet written; the caller writes it. */
   takeReport(): Report | undefined {
-    if (this.#progressText === undefined && this.#logLines === undefined) return undefined
-    const report = { progress: this.#progressText, logs: this.#logLines }
+    const steps = this.#lastSteps ?? this.#steps?.take()
+    if (this.#progressText === undefined && this.#logLines === undefined && !steps?.length) return undefined
+    const report = { progress: this.#progressText, logs: this.#logLines, steps }
     this.#progressText = undefined
     this.#logLines = undefined
     return report
@@ -244,6 +311,7 @@ export class Run implements JobContext {
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
+    this.#steps?.restore(report.steps ?? [])
     if (report.logs !== undefined)
       this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }
@@ -253,4 +321,12 @@ export class Run implements JobContext {
     const { id, name, queue, lane, attempt } = this.job
     return { id, name, queue, priority: laneNames[lane] ?? 'default', attempt, worker: this.#listener.id }
   }
+}
+
+function noStepsInBatches(job: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `job '${job}' runs in batches, whose handler has no steps; define it with defineJob, or enqueue a job with steps`,
+    { field: 'step' },
+  )
 }

@@ -6,7 +6,15 @@ import { MillraceError } from '../core/errors.js'
 import type { Family } from '../core/family.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
-import { cancelled, type Outcome, type Retention, released, runsAlone, snoozed } from '../core/lifecycle.js'
+import {
+  cancelled,
+  type Outcome,
+  type Retention,
+  released,
+  runsAlone,
+  snoozed,
+  waiting,
+} from '../core/lifecycle.js'
 import { compileRetain } from '../core/options.js'
 import type { ClaimRequest, SettleResult, Signal } from '../core/store.js'
 import { newToken } from '../system/ids.js'
@@ -14,18 +22,19 @@ import { onShutdown } from '../system/signals.js'
 import { announce, announceStored } from './announce.js'
 import { type Batch, Batches, goesFirst } from './batch.js'
 import { Deadlines } from './deadlines.js'
-import { concludeError, execute } from './execute.js'
+import { concludeError, execute, stoppedByCancel } from './execute.js'
 import { batchKey, executeBatch } from './execute-batch.js'
 import { mayBeHindered, obstacle } from './family.js'
 import { Fetcher } from './fetch.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { Lookout } from './lookout.js'
 import { type CompiledWorker, compileWorker, type WorkerOptions } from './options.js'
-import { Run } from './run.js'
+import { Run, type RunListener } from './run.js'
 import type { Kind } from './sandbox/child.js'
 import { SandboxPool, sandboxFor } from './sandbox/pool.js'
 import { isOfNewerDeploy, needsScreening, outcomeOfGuard } from './screen.js'
 import { Exchange, settlementOf } from './settle.js'
+import { StepKeeper } from './step-keeper.js'
 import { Sweeper } from './sweep.js'
 import { noTransactions, openTooLong, type RunTransaction } from './transaction.js'
 import { Waiting } from './waiting.js'
@@ -52,6 +61,7 @@ export class Worker {
   readonly #lookout: Lookout
   readonly #exchange: Exchange
   readonly #lease: LeaseKeeper
+  readonly #listener: RunListener
   readonly #sweeper: Sweeper
   readonly #deadlines: Deadlines
   readonly #sandboxes: SandboxPool | undefined
@@ -61,9 +71,12 @@ export class Worker {
   #busy = 0
   readonly #activeByLane = new Array<number>(laneCount).fill(0)
   readonly #waiting = new Waiting()
+  #starting = false
   /** A job is running that must run alone. */
   #alone = false
   #worked = false
+  /** By how much the store's clock is ahead of the monotonic one here, by the last claim. */
+  #storeAhead: number
   #phase: Phase = 'new'
   #unsubscribe: (() => void) | undefined
   #forgetSignals: (() => void) | undefined
@@ -93,6 +106,18 @@ export class Worker {
       lost: (id, token) => this.#lost(id, token),
       cancel: (id, reason) => this.#cancel(id, reason),
     })
+    this.#storeAhead = runtime.clock.now() - runtime.clock.monotonic()
+    this.#listener = {
+      id: this.id,
+      steps: new StepKeeper(runtime, this.id, this.#options.lease, {
+        lost: (id, token) => this.#lost(id, token),
+        cancel: (id, reason) => this.#cancel(id, reason),
+      }),
+      reported: () => this.#lease.beatSoon(),
+      began: (run) => this.#began(run),
+      suspended: (run, wait) => this.#finished(run, waiting(wait)),
+      storeTime: () => Math.round(runtime.clock.monotonic() + this.#storeAhead),
+    }
     this.#sweeper = new Sweeper(
       runtime,
       {
@@ -227,10 +252,7 @@ export class Worker {
     for (const run of [...this.#runs]) {
       if (run.ended) continue // it is being committed
       run.stop(reason)
-      this.#end(
-        run,
-        run.cancelReason === undefined ? released() : cancelled(run.cancelReason, run.policy.retain),
-      )
+      this.#end(run, run.cancelled === undefined ? released() : stoppedByCancel(run, run.cancelled))
     }
   }
 
@@ -268,7 +290,11 @@ export class Worker {
   }
 
   #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
-    if (claimed.length > 0) this.#worked = true
+    const [first] = claimed
+    if (first !== undefined) {
+      this.#worked = true
+      this.#storeAhead = first.startedAt - this.#runtime.clock.monotonic()
+    }
     const full = this.#fetcher.learn(
       claimed,
       claimed.some((job) => this.#needsTheWorker(job)),
@@ -307,7 +333,17 @@ export class Worker {
    * worker waits until nothing else is at risk, then has it to itself.
    */
   #startMore(): void {
-    if (this.#phase !== 'running') return
+    // A job that ends at once frees its slot in here: the loop goes on with it, however many there are.
+    if (this.#phase !== 'running' || this.#starting) return
+    this.#starting = true
+    try {
+      this.#fillSlots()
+    } finally {
+      this.#starting = false
+    }
+  }
+
+  #fillSlots(): void {
     while (this.#busy < this.#options.concurrency && !this.#alone) {
       const job = this.#waiting.first
       const batch = this.#batches.next(this.#hasSlot)
@@ -386,7 +422,7 @@ export class Worker {
   #begin(job: ClaimedJob, definition: AnyJob, slot?: Run['batch']): Run {
     const { clock, events } = this.#runtime
     const now = clock.monotonic()
-    const run = new Run(job, definition, this.#runtime, this, now)
+    const run = new Run(job, definition, this.#runtime, this.#listener, now)
     run.batch = slot
     this.#runs.add(run)
     this.#startClock(run, now)
@@ -491,12 +527,13 @@ export class Worker {
 
   #cancel(id: string, reason: string): void {
     for (const run of this.#runs) {
-      if (run.job.id !== id || run.cancelReason !== undefined) continue
-      run.cancelReason = reason
+      if (run.job.id !== id || run.cancelled !== undefined || run.job.cancelReason !== undefined) continue
+      run.cancelled = reason
       this.#stopRun(run, new MillraceError('JOB_CANCELLED', `job ${id} was cancelled: ${reason}`))
     }
-    for (const job of this.#takeUnstarted((job) => job.id === id)) {
-      this.#exchange.settle(job, cancelled(reason, this.#retention(job.name)))
+    for (const job of this.#takeUnstarted((job) => job.id === id && job.cancelReason === undefined)) {
+      const unwinds = this.#jobs.get(job.name)?.unwinds === true
+      this.#exchange.settle(job, unwinds ? released() : cancelled(reason, this.#retention(job.name)))
     }
   }
 
@@ -511,17 +548,13 @@ export class Worker {
   }
 
   /** While it is open nothing else is written, the renewal of the lease neither: it must end before that does. */
-  began(run: Run): void {
+  #began(run: Run): void {
     const most = this.#options.lease / 2
     const until = this.#runtime.clock.monotonic() + most
     if (run.ended || run.stopped !== undefined || run.deadline <= until) return
     run.deadline = until
     run.mostOpen = most
     this.#deadlines.watch(until)
-  }
-
-  reported(_run: Run): void {
-    this.#lease.beatSoon()
   }
 
   #settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void {

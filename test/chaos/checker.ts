@@ -50,6 +50,7 @@ export type Invariant =
   | 'I8'
   | 'I9'
   | 'I11'
+  | 'I12'
   | 'I13'
   | 'errors'
   | 'crash'
@@ -153,6 +154,8 @@ function index(events: readonly HistoryEvent[]): History {
         break
       case 'error':
       case 'lost':
+      case 'effect':
+      case 'step-kept':
       case 'die':
         break
     }

@@ -27,6 +27,12 @@ export type FailPoint =
   /** Around the advance of a schedule, which fires its jobs. */
   | 'advance-before'
   | 'advance-after'
+  /** What a step did is about to be written, or is. */
+  | 'step-before'
+  | 'step-after'
+  /** The same of a saga's compensation. */
+  | 'undo-before'
+  | 'undo-after'
   /** A thread kills the process at a random moment of the transaction. */
   | 'mid-commit'
 

@@ -16,10 +16,12 @@ import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
 import { killAdvance } from './faults/schedules.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
+import { killsAtSteps } from './faults/steps.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
 export const faults: readonly Fault[] = [
   ...killsAtFailPoints,
+  ...killsAtSteps,
   killDrain,
   killAnywhere,
   killCheckpoint,

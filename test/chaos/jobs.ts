@@ -7,6 +7,7 @@ import {
   NonRetryableError,
   type SandboxOptions,
 } from 'millrace'
+import { defineSaga } from 'millrace/saga'
 import type { Doom } from './fail-points.js'
 import type { Journal } from './journal.js'
 import type { RecordingStore } from './recording-store.js'
@@ -49,6 +50,43 @@ export const poison = defineJob<{ how: PoisonKind }>({ name: 'poison', ...policy
 /** Limits that a few workers reach, for jobs that hold permits while their workers are killed. */
 export const limits = { rate: { max: 20, per: 500 }, concurrency: 6, perKey: 2 } as const
 export const limited = defineJob<LimitedWork>({ ...limitedPolicy(), run: unused })
+
+/** Takes steps, with a sleep between them. */
+export const stepped = defineJob<SteppedWork>({ name: 'stepped', ...policy(), run: unused })
+export const steppedSteps = ['first', 'second', 'third', 'fourth'] as const
+
+export interface SteppedWork {
+  readonly sleep: number
+}
+
+export const booking = bookingBy(unused)
+export const bookingSteps = ['flight', 'hotel', 'car'] as const
+
+export interface Booking {
+  /** The step that fails for good. */
+  readonly failsAt?: (typeof bookingSteps)[number]
+  /** How often each compensation fails at first. */
+  readonly undoFails: number
+}
+
+/** A saga whose effects are told to `act`, which counts those that it has been told of by their key. */
+function bookingBy(act: (id: string, name: string, key: string) => number) {
+  return defineSaga<Booking>({
+    name: 'booking',
+    ...policy(),
+    compensation: { maxAttempts: 1_000, backoff: { type: 'fixed', initialDelay: 50, jitter: 'none' } },
+    steps: ['flight', 'hotel', 'car'].map((name) => ({
+      name,
+      run({ input, jobId, key }: { input: Booking; jobId: string; key: string }) {
+        act(jobId, name, key)
+        if (input.failsAt === name) throw new NonRetryableError(`chaos: ${name} is not to be had`)
+      },
+      compensate({ input, jobId, key }: { input: Booking; jobId: string; key: string }) {
+        if (act(jobId, `undo:${name}`, key) <= input.undoFails) throw new Error('chaos: cannot be undone now')
+      },
+    })),
+  })
+}
 
 export interface LimitedWork {
   readonly key: string
@@ -105,6 +143,17 @@ export function makeJobs(stage: Stage): AnyJob[] {
       ...limitedPolicy(),
       run: (input, context) => runWork(stage, { sleep: input.sleep }, context),
     }),
+    defineJob<SteppedWork>({
+      name: stepped.name,
+      ...policy(),
+      run: (input, context) => runStepped(stage, input, context),
+    }),
+    bookingBy((id, name, key) => {
+      stage.journal.write({ e: 'effect', id, name, key })
+      const times = (effects.get(key) ?? 0) + 1
+      effects.set(key, times)
+      return times
+    }),
     ...Object.values(sandboxed),
   ]
 }
@@ -129,6 +178,21 @@ function runWork(stage: Stage, input: Work, context: JobContext): unknown {
   if (input.sleep === undefined && input.slow !== true && input.child !== true)
     return conclude(input, context, signature)
   return runLong(stage, input, context, signature)
+}
+
+/** Effects of this process, by their key. */
+const effects = new Map<string, number>()
+
+async function runStepped(stage: Stage, input: SteppedWork, context: JobContext): Promise<Signature> {
+  const signature = sign(stage, context)
+  for (const name of steppedSteps) {
+    await context.step(name, ({ key }) => {
+      stage.journal.write({ e: 'effect', id: context.jobId, name, key })
+    })
+    if (name === 'second') await context.step.sleep(input.sleep)
+  }
+  context.progress(signature)
+  return signature
 }
 
 async function runLong(stage: Stage, input: Work, context: JobContext, signature: Signature) {

@@ -20,6 +20,10 @@ export type HistoryEvent =
   | { e: 'error'; t: number; code: string; during: string; message: string }
   /** Shown to users by the `lost` event. */
   | { e: 'lost'; t: number; id: string; worker: string }
+  /** A step did something to the world outside, under its key. */
+  | { e: 'effect'; t: number; id: string; name: string; key: string }
+  /** The store has the step's memo. */
+  | { e: 'step-kept'; t: number; id: string; name: string }
   /** The process is about to kill itself. */
   | { e: 'die'; t: number; worker: string; point: string }
 

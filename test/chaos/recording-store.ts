@@ -89,9 +89,15 @@ export class RecordingStore implements Store {
 
   extend(request: ExtendRequest): Promise<ExtendResult> {
     const doom = request.held.length > 0 ? this.#sabotage?.doom : undefined
+    const steps = stepsOf(request)
+    const point = stepPoint(steps)
     doom?.at('renewal-before')
+    if (point !== undefined) doom?.at(`${point}-before`)
     return this.#inner.extend(request).then((result) => {
+      const kept = steps.filter(({ id }) => !result.lost.includes(id))
+      this.#journal.write(...kept.map((step) => ({ e: 'step-kept' as const, ...step })))
       doom?.at('renewal-after')
+      if (point !== undefined) doom?.at(`${point}-after`)
       return result
     })
   }
@@ -226,6 +232,20 @@ function pointsOf(outcomes: readonly SettledOutcome[], when: 'before' | 'after')
     if (to === 'dead') points.push(`dead-${when}`)
   }
   return points
+}
+
+/** Steps whose memo this writes: a failed try of a compensation is not its end. */
+function stepsOf({ held }: ExtendRequest): { id: string; name: string }[] {
+  return held.flatMap(({ id, steps = [] }) =>
+    steps
+      .filter(({ open, value }) => !open && !value?.includes('"failed"'))
+      .map(({ name }) => ({ id, name: name.replace(/#\d+$/, '') })),
+  )
+}
+
+function stepPoint(steps: readonly { name: string }[]): 'step' | 'undo' | undefined {
+  if (steps.length === 0) return undefined
+  return steps.some(({ name }) => name.startsWith('undo:')) ? 'undo' : 'step'
 }
 
 function tried(job: NewJob) {

@@ -42,10 +42,11 @@ mill.on('error', ({ error, during }) => {
   const code = isMillraceError(error) ? error.code : 'UNKNOWN'
   journal.write({ e: 'error', code, during, message: String((error as Error).stack ?? error) })
 })
-// A handler in a sandbox cannot write its start itself.
+// A handler in a sandbox, or of a saga, cannot write its start itself.
 mill.on('started', ({ id, name }) => {
   const lease = store.leaseOf(id)
-  if (name.startsWith('sandboxed-') && lease !== undefined) journal.write({ e: 'start', ...lease })
+  if ((name.startsWith('sandboxed-') || name === 'booking') && lease !== undefined)
+    journal.write({ e: 'start', ...lease })
 })
 mill.on('lost', ({ id, worker }) => journal.write({ e: 'lost', id, worker }))
 

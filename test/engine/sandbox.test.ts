@@ -59,6 +59,33 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     })
   })
 
+  test('takes steps as ever; a run that waits leaves its sandbox to others', async () => {
+    const log = file()
+    writeFileSync(log, '')
+    const job = defineJob({
+      name: 'takesSteps',
+      run: fromModule<Handlers, 'takesSteps'>(url, 'takesSteps'),
+      backoff: { type: 'fixed', initialDelay: 10, jitter: 'none' },
+      sandbox: { type },
+    })
+    const mill = await started([job], { sandbox: { size: 1 } })
+    const handle = await mill.enqueue(job, log, { id: 'stepped' })
+    await vi.waitFor(async () => {
+      const open = (await handle.steps()).find(({ waiting }) => waiting)
+      expect([await handle.state(), open?.name]).toEqual(['blocked', 'wait:word'])
+    }, 10_000)
+    await mill.signal('word', 'hello')
+    const { first, word, refused, both, last } = await handle.result({ timeout: '10s' })
+    expect({ word, refused, both }).toEqual({
+      word: 'hello',
+      refused: 'STORE_REFUSED',
+      both: { a: 1, b: new Set([2]) },
+    })
+    expect(first).toEqual({ ...last, key: 'stepped:first', at: new Date(7) })
+    expect(readFileSync(log, 'utf8')).toBe('f')
+    expect(await handle.get()).toMatchObject({ attempt: 2 })
+  })
+
   test('hands on progress and logs, and gathers what comes in a flood', async () => {
     const [reports, floods] = [define('reports', { type }), define('floods', { type })]
     const mill = await started([reports, floods])

@@ -9,12 +9,14 @@ import type { Row } from '../chaos/row.js'
 
 // The processes under attack run the package as users get it, from dist/.
 const main = fileURLToPath(new URL('../../.build/test/chaos/main.js', import.meta.url))
-const kills = 24
+const kills = 30
 const killed = [
   'claimed',
   'mid-handler',
   'settle-sent',
   'retry',
+  'step-write',
+  'compensation',
   'anywhere',
   'migration',
   'producer',

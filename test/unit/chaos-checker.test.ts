@@ -1,6 +1,7 @@
 /** The judge of the chaos runs must be able to convict: each test hands it one crime and expects its name. */
 import { describe, expect, test } from 'vitest'
 import { check, checkLanes, type Evidence, type FinalJob, type Violation } from '../chaos/checker.js'
+import { checkEffects } from '../chaos/effects.js'
 import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
 import { checkLimits } from '../chaos/limits.js'
 import { checkSlots } from '../chaos/slots.js'
@@ -375,3 +376,53 @@ function job(id: string, fields: Partial<FinalJob> = {}): FinalJob {
 function violation(invariant: Violation['invariant'], text: string): Violation {
   return { invariant, text }
 }
+
+describe('effects of steps', () => {
+  const effect = (name: string, t: number): HistoryEvent => ({
+    e: 'effect',
+    t,
+    id: 'a',
+    name,
+    key: `a:${name}`,
+  })
+  const kept = (name: string, t: number): HistoryEvent => ({ e: 'step-kept', t, id: 'a', name })
+  const judgeEffects = (events: HistoryEvent[], state: FinalJob['state'], saga: boolean) =>
+    checkEffects(events, [{ ...job('a'), state }], () => saga).violations.map(({ text }) => text)
+  const all = ['first', 'second', 'third', 'fourth'].flatMap((name, i) => [
+    effect(name, 2 * i),
+    kept(name, 2 * i + 1),
+  ])
+
+  test('are honest when each came once, or again before its step was kept', () => {
+    expect(judgeEffects(all, 'completed', false)).toEqual([])
+    expect(judgeEffects([effect('first', 0), ...all], 'completed', false)).toEqual([])
+    const undone = [
+      effect('flight', 0),
+      effect('hotel', 1),
+      effect('undo:hotel', 2),
+      effect('undo:flight', 3),
+    ]
+    expect(judgeEffects(undone, 'cancelled', true)).toEqual([])
+  })
+
+  test('convict what came again, was lost, or is in the wrong order', () => {
+    expect(judgeEffects([...all, effect('first', 99)], 'completed', false)).toEqual([
+      expect.stringMatching(/took effect again/),
+    ])
+    expect(judgeEffects(all.slice(0, -2), 'completed', false)).toEqual([
+      expect.stringMatching(/not each step once/),
+    ])
+    expect(judgeEffects(all, 'dead', false)).toEqual([expect.stringMatching(/did not complete/)])
+    const wrong: [string, string[], FinalJob['state']][] = [
+      ['not undone in reverse', ['flight', 'hotel', 'undo:flight', 'undo:hotel'], 'cancelled'],
+      ['was not undone', ['flight', 'hotel', 'undo:flight'], 'cancelled'],
+      ['after the undoing began', ['flight', 'undo:hotel', 'undo:flight', 'hotel'], 'cancelled'],
+      ['not all was done', ['flight', 'hotel'], 'completed'],
+      ['neither done nor undone', ['flight'], 'dead'],
+    ]
+    for (const [complaint, names, state] of wrong) {
+      const events = names.map((name, i) => effect(name, i))
+      expect(judgeEffects(events, state, true), complaint).toEqual([expect.stringContaining(complaint)])
+    }
+  })
+})

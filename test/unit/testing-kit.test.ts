@@ -134,3 +134,27 @@ test('virtual time fires timers in order, far ones too', async () => {
   await clock.advance(2 ** 40)
   expect(fired.at(-1)).toBe(2 ** 40)
 })
+
+describe('runJob with steps', () => {
+  const order = defineJob({
+    name: 'order',
+    run: async (n: number, { step }) => {
+      const charge = await step('charge', () => n * 2)
+      await step.sleep('1h')
+      const word = await step.waitFor<string>('word', { timeout: '1d' })
+      return { charge, word }
+    },
+  })
+
+  test('tells what it waits for, and takes what earlier runs gave', async () => {
+    const first = await runJob(order, 4)
+    expect(first).toMatchObject({ state: 'blocked', steps: { charge: 8 }, waits: { keys: [] } })
+    expect(first.waits?.until).toBeInstanceOf(Date)
+    const second = await runJob(order, 4, { steps: { ...first.steps, sleep: undefined } })
+    expect(second).toMatchObject({ state: 'blocked', waits: { keys: ['word'] } })
+    const third = await runJob(order, 4, { steps: { charge: 7, sleep: undefined, 'wait:word': 'yes' } })
+    expect(third).toMatchObject({ state: 'completed', result: { charge: 7, word: 'yes' }, waits: undefined })
+    const late = await runJob(order, 4, { steps: { charge: 7, sleep: undefined, 'wait:word': undefined } })
+    expect(late.result).toEqual({ charge: 7, word: undefined })
+  })
+})

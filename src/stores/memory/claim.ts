@@ -133,6 +133,7 @@ function toClaimed(tables: Tables, entry: Entry, lease: Lease, suspect: boolean)
     suspect,
     family: job.family === undefined ? undefined : familyOf(entry),
     guard: job.guard === undefined ? undefined : claimGuard(tables, job, job.guard, lease.at),
-    stepped: false,
+    stepped: story?.steps !== undefined,
+    cancelReason: job.unwinds === true ? story?.cancelReason : undefined,
   }
 }

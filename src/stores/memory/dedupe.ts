@@ -104,6 +104,7 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
   story.attempt = 0
   story.crashes = 0
   story.retryDelay = 0
+  story.steps = undefined
   if (stays) return
   entry.kind = tables.kinds.of(entry.job)
   // It stands in line as one that has never run.

@@ -1,4 +1,5 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
+import type { SignalWait, StepRecord } from '../../core/step.js'
 import type { Parenthood } from './family.js'
 import type { ParkingGate, Place } from './flow.js'
 import type { Kind } from './kind.js'
@@ -61,20 +62,15 @@ class Story {
   /** Replaced as a whole, so that a reader keeps what it was given. */
   attempts: readonly AttemptRecord[] = none
   logs: readonly LogLine[] = none
+  /** By name, in the order in which they were written. */
+  steps: Map<string, StepRecord> | undefined = undefined
+  /** The signals that a blocked job waits for. */
+  waits: readonly SignalWait[] | undefined = undefined
   /** Where a pending job with limits or a group waits. */
   place: Place | undefined = undefined
   gates: readonly ParkingGate[] | undefined = undefined
   /** Of a job that has children. */
   parenthood: Parenthood | undefined = undefined
-  /** When a blocked job wakes by itself. */
-  wake: Wake | undefined = undefined
-}
-
-/** Orders blocked jobs by when they wake. */
-export interface Wake {
-  readonly rank: number
-  readonly seq: number
-  readonly entry: Entry
 }
 
 export function storyOf(entry: Entry): Story {

@@ -2,9 +2,10 @@ import { bounds } from '../../core/bounds.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { insertFromHandler } from './insert.js'
+import { writeSteps } from './steps.js'
 import type { Tables } from './tables.js'
 
-/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only of those. */
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those. */
 export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
   const now = tables.clock.now()
   tables.needRoom(request.held.reduce((sum, { inserts }) => sum + (inserts?.length ?? 0), 0))
@@ -25,9 +26,10 @@ export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
   return { lost, cancels }
 }
 
-/** Sets the progress; appends lines to the log and lets the oldest go. */
-export function writeReport(entry: Entry, { progress, logs }: Report): void {
+/** Sets the progress; keeps the steps; appends lines to the log and lets the oldest go. */
+export function writeReport(entry: Entry, { progress, logs, steps }: Report): void {
   if (progress !== undefined) storyOf(entry).progress = progress
+  if (steps !== undefined && steps.length > 0) writeSteps(entry, steps)
   if (logs === undefined || logs.length === 0) return
   const story = storyOf(entry)
   story.logs = [...story.logs, ...logs.slice(-bounds.logLines)].slice(-bounds.logLines)

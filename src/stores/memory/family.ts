@@ -1,5 +1,6 @@
 import { shortFailure } from '../../core/failure.js'
 import {
+  afterSeal,
   type Family,
   type LinkRecord,
   onReplay,
@@ -12,6 +13,7 @@ import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
 import type { Tables } from './tables.js'
+import { wake } from './waiting.js'
 
 /** What a job that has children knows of them. In this engine nothing gets lost between the two, so no count is ever wrong. */
 export class Parenthood {
@@ -96,8 +98,18 @@ export function addBlocked(tables: Tables, job: NewJob, building: Building, now:
     parenthood.waiting = 1
   }
   building.parents.add(job.id)
-  tables.block(entry, isOpen ? now + (job.family?.patience ?? 0) : undefined)
+  const patience = job.family?.patience ?? 0
+  tables.enter(entry, 'blocked', isOpen ? now + patience : Number.POSITIVE_INFINITY)
+  if (isOpen) tables.signals.due(patience)
   return { status: 'inserted', state: 'blocked' }
+}
+
+/** One that got no child after all need not wait. */
+export function endBuilding(tables: Tables, { parents }: Building, now: number): void {
+  for (const id of parents) {
+    const entry = tables.jobs.get(id)
+    if (entry?.state === 'blocked' && !isWaiting(entry)) wake(tables, entry, now)
+  }
 }
 
 /** Tells the parents of a job that has ended, whatever way. */
@@ -123,7 +135,7 @@ export function childEnded(
     const isFirstDeath = link.wakes && end === 'dead' && !parenthood.alarmed
     if (isFirstDeath) parenthood.alarmed = true
     if (wakesParent({ state: parent.state, waiting: parenthood.waiting }, isFirstDeath))
-      tables.unblock(parent, now)
+      wake(tables, parent, now)
   }
 }
 
@@ -152,7 +164,7 @@ function revive(tables: Tables, entry: Entry): void {
   story.attempt = 0
   story.crashes = 0
   story.finishedAt = undefined
-  tables.block(entry, undefined)
+  tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
 }
 
 /** Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. */
@@ -174,9 +186,12 @@ export function seal(tables: Tables, entry: Entry, now: number): boolean {
   if (parenthood?.open !== true || isFinal(entry.state)) return false
   parenthood.open = false
   parenthood.waiting--
-  if (entry.state !== 'blocked') return true
-  if (parenthood.waiting === 0) tables.unblock(entry, now)
-  else tables.wakeAt(entry, undefined)
+  const { waiting, alarmed } = parenthood
+  const verdict = afterSeal({ state: entry.state, waiting }, alarmed)
+  if (verdict === 'ready') wake(tables, entry, now)
+  if (verdict !== 'waits') return true
+  tables.leave(entry)
+  tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
   return true
 }
 

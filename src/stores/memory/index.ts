@@ -46,6 +46,7 @@ import { operate } from './operate.js'
 import { counts, gates, get, list, trail } from './read.js'
 import { schedule } from './schedule.js'
 import { settle } from './settle.js'
+import { signal } from './signal.js'
 import { sweep } from './sweep.js'
 import { Tables } from './tables.js'
 
@@ -177,8 +178,11 @@ export class MemoryStore implements Store {
     return { ...this.#open().schedules.page(query), now: this.#clock.now() }
   }
 
-  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
-    return Promise.reject(new Error('signal'))
+  async signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    const tables = this.#open()
+    const results = signal(tables, signals, this.#clock.now())
+    tables.signals.tell()
+    return results
   }
 
   async guard(request: GuardRequest): Promise<GuardResult> {

@@ -4,14 +4,16 @@ import type { InsertResult } from '../../core/store.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
-import { addBlocked, type Building, join } from './family.js'
+import { addBlocked, type Building, endBuilding, join } from './family.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
 export function insert(tables: Tables, jobs: readonly NewJob[], now: number): InsertResult[] {
   const doors = new Doors(tables)
-  const entrance = makeEntrance(tables, doors, undefined, now)
+  const building: Building = { parents: new Set(), by: undefined }
+  const entrance = makeEntrance(tables, doors, building, now)
   const results = jobs.map((job) => admit(entrance, job))
+  endBuilding(tables, building, now)
   doors.close()
   return results
 }
@@ -23,17 +25,18 @@ export function insertFromHandler(
   by: string | undefined,
   now: number,
 ): void {
-  const entrance = makeEntrance(tables, undefined, by, now)
+  const building: Building = { parents: new Set(), by }
+  const entrance = makeEntrance(tables, undefined, building, now)
   for (const job of jobs) admit(entrance, job)
+  endBuilding(tables, building, now)
 }
 
 function makeEntrance(
   tables: Tables,
   doors: Doors | undefined,
-  by: string | undefined,
+  building: Building,
   now: number,
 ): Entrance<Entry> {
-  const building: Building = { parents: new Set(), by }
   return {
     now,
     stateOf: ({ id }) => tables.jobs.get(id)?.state,

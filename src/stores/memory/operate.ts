@@ -10,6 +10,7 @@ import { childEnded, childReplayed, isWaiting, seal, startOver } from './family.
 import { forgetOwnGuard, letGoOfGuard } from './guard.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
+import { wake } from './waiting.js'
 
 type Cancel = Extract<Command, { do: 'cancel' }>
 type Retry = Extract<Command, { do: 'retry' }>
@@ -65,6 +66,10 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
     tables.signals.cancel()
     return 'asked'
   }
+  if (entry.job.unwinds === true && story.startedAt !== undefined) {
+    if (entry.state !== 'pending') wake(tables, entry, now)
+    return 'asked'
+  }
   letGo(tables, entry)
   letGoOfGuard(tables, entry)
   tables.leave(entry)
@@ -86,6 +91,7 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
 /** A new life: attempts, crashes and what came of them start again; the history and last failure stay. */
 function retry(tables: Tables, entry: Entry, command: Retry, index: number, now: number): Verdict {
   if (!retryable.has(entry.state)) return 'refused'
+  if (entry.state === 'completed' || command.change.fresh === true) storyOf(entry).steps = undefined
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)
@@ -103,7 +109,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   childReplayed(tables, entry)
   const delay = Math.round(command.delay + index * command.spacing)
   if (startOver(tables, entry) === 'waits') {
-    tables.block(entry, undefined)
+    tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
   } else if (delay > 0) {
     tables.enter(entry, 'scheduled', now + delay)
     tables.signals.due(delay)

@@ -1,5 +1,5 @@
 import { gateRecord, isListed } from '../../core/flow/gate.js'
-import { isFinal, type JobRecord, type JobTrail } from '../../core/job.js'
+import { isFinal, type JobRecord, type JobState, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { familyOf } from './family.js'
@@ -17,7 +17,11 @@ export function trail({ jobs }: Tables, id: string): JobTrail | undefined {
   const entry = jobs.get(id)
   return entry === undefined
     ? undefined
-    : { attempts: entry.story?.attempts ?? [], logs: entry.story?.logs ?? [], steps: [] }
+    : {
+        attempts: entry.story?.attempts ?? [],
+        logs: entry.story?.logs ?? [],
+        steps: [...(entry.story?.steps?.values() ?? [])],
+      }
 }
 
 export function list(tables: Tables, query: JobQuery): JobPage {
@@ -68,7 +72,7 @@ function toRecord(entry: Entry): JobRecord {
     maxAttempts: job.maxAttempts,
     maxCrashes: job.maxCrashes,
     createdAt: entry.createdAt,
-    dueAt: state === 'scheduled' || state === 'retrying' ? rank : story?.wake?.rank,
+    dueAt: isDelayed(state) && rank !== Number.POSITIVE_INFINITY ? rank : undefined,
     startedAt: lease?.at ?? story?.startedAt,
     finishedAt: story?.finishedAt,
     expiresAt: isFinal(state) ? rank : undefined,
@@ -84,4 +88,9 @@ function toRecord(entry: Entry): JobRecord {
     key: job.flow?.key,
     family: familyOf(entry),
   }
+}
+
+/** One whose rank is when it becomes ready; a blocked one may have no such time. */
+function isDelayed(state: JobState): boolean {
+  return state === 'scheduled' || state === 'retrying' || state === 'blocked'
 }

@@ -82,6 +82,7 @@ function matches(entry: Entry, filter: JobFilter): boolean {
 function timeOf({ state, createdAt, rank, lease, story }: Entry): number {
   if (state === 'running') return lease?.at ?? createdAt
   if (state === 'scheduled' || state === 'retrying') return rank
+  if (state === 'blocked' && rank !== Number.POSITIVE_INFINITY) return rank
   return story?.finishedAt ?? createdAt
 }
 

@@ -13,6 +13,7 @@ import { childEnded, isWaiting } from './family.js'
 import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
 import type { Tables } from './tables.js'
+import { beginWait } from './waiting.js'
 import type { Lease, Worker } from './worker.js'
 
 /** Applies outcomes to the jobs that the worker still holds. */
@@ -58,8 +59,9 @@ function settleOne(
   if (leavesNothing(outcome)) {
     tables.jobs.delete(entry.job.id)
   } else {
-    apply(tables, entry, outcome, lease, now)
+    // Before it waits: what ends its wait is written over the step that began it.
     if (report !== undefined) writeReport(entry, report)
+    apply(tables, entry, outcome, lease, now)
   }
   if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)
   if (outcome.to === 'cancelled') doom(tables, entry)
@@ -70,11 +72,13 @@ function settleOne(
 /** Why a job that would come back is not to. */
 function whyNot(tables: Tables, entry: Entry, { to }: Outcome, now: number): string | undefined {
   if (isFinal(to)) return undefined
-  return entry.story?.cancelReason ?? (keepsKey(tables, entry, now) ? undefined : superseded)
+  const asked = entry.job.unwinds === true ? undefined : entry.story?.cancelReason
+  return asked ?? (keepsKey(tables, entry, now) ? undefined : superseded)
 }
 
 function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now: number): void {
-  const { to, failure } = outcome
+  const { failure, wait } = outcome
+  const to = outcome.to === 'blocked' && wait !== undefined ? beginWait(tables, entry, wait, now) : outcome.to
   const story = storyOf(entry)
   if (outcome.spent) story.attempt++
   if (outcome.crashed) story.crashes++
@@ -82,18 +86,21 @@ function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now
   story.startedAt = lease.at
   story.finishedAt = isFinal(to) ? now : undefined
   story.result = outcome.result
-  story.cancelReason = outcome.reason
+  // One that unwinds has its reason until it has ended.
+  if (entry.job.unwinds !== true || isFinal(to)) story.cancelReason = outcome.reason
   if (failure !== undefined) {
     story.failure = failure
     story.attempts = withAttempt(story.attempts, outcome, failure, lease, now)
   }
   tables.enter(entry, to, rankIn(outcome, now))
+  if (to === 'blocked' && wait?.until !== undefined) tables.signals.due(wait.until - now)
   if (to === 'dead' && failure !== undefined) tables.causes.add(entry, failure, now)
   if (isDelayed(outcome)) tables.signals.due(outcome.delay)
 }
 
 function rankIn(outcome: Outcome, now: number): number {
   if (isFinal(outcome.to)) return now + outcome.retain
+  if (outcome.to === 'blocked') return outcome.wait?.until ?? Number.POSITIVE_INFINITY
   return isDelayed(outcome) ? now + outcome.delay : 0
 }
 

@@ -1,11 +1,13 @@
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
-import { type Entry, storyOf, type Wake } from './entry.js'
+import type { Entry } from './entry.js'
 import { cancelUnwanted } from './operate.js'
 import { dueSchedules } from './schedule.js'
-import { precedes, type Ranked } from './sorted.js'
+import { spread } from './signal.js'
+import { precedes } from './sorted.js'
 import type { Tables } from './tables.js'
+import { wake } from './waiting.js'
 import type { Worker } from './worker.js'
 
 export function sweep(tables: Tables, request: SweepRequest): SweepReport {
@@ -17,9 +19,11 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
     forgetKeys(tables, now, limit),
     tables.flow.forgetIdle(now, limit),
     tables.guards.forget(now, limit),
+    tables.mailbox.forget(now, limit),
   )
   const unwanted = cancelUnwanted(tables, limit, now)
-  const promoted = promote(tables, now, limit)
+  const woken = spread(tables, now, limit)
+  const promoted = woken + promote(tables, now, limit - woken)
   const pruned = prune(tables, now, request)
   const next = soonest(tables)
   const schedules = dueSchedules(tables, now, limit)
@@ -58,30 +62,28 @@ function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
     crashes: story?.crashes ?? 0,
     maxCrashes: job.maxCrashes,
     cancelReason: story?.cancelReason,
+    ...(job.unwinds === true && { unwinds: true }),
   }
 }
 
 function promote(tables: Tables, now: number, limit: number): number {
   let promoted = 0
   for (; promoted < limit; promoted++) {
-    const next = soonest(tables)
-    if (next === undefined || next.rank > now) break
-    const entry = 'entry' in next ? next.entry : next
-    tables.leave(entry)
-    storyOf(entry).readyAt = now
-    tables.enter(entry, 'pending', 0)
+    const entry = soonest(tables)
+    if (entry === undefined || entry.rank > now) break
+    wake(tables, entry, now)
   }
   return promoted
 }
 
 /** The job that is due first. */
-function soonest({ shelves, wakes }: Tables): Entry | Wake | undefined {
-  return first(first(shelves.scheduled.first, shelves.retrying.first), wakes.first)
-}
-
-function first<A extends Ranked, B extends Ranked>(a: A | undefined, b: B | undefined): A | B | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  return precedes(b, a) ? b : a
+function soonest({ shelves }: Tables): Entry | undefined {
+  let soonest: Entry | undefined
+  for (const { first } of [shelves.scheduled, shelves.retrying, shelves.blocked]) {
+    if (first === undefined || first.rank === Number.POSITIVE_INFINITY) continue
+    if (soonest === undefined || precedes(first, soonest)) soonest = first
+  }
+  return soonest
 }
 
 /** By age, then by count: those closest to their expiry go first. */

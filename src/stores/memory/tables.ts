@@ -4,13 +4,15 @@ import { FlowControl } from '../../core/flow/control.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import { Causes } from './causes.js'
 import { Holders } from './dedupe.js'
-import { Entry, storyOf, type Wake } from './entry.js'
+import { Entry } from './entry.js'
 import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Guards } from './guard.js'
 import { Kinds } from './kind.js'
 import { Schedules } from './schedule.js'
+import { Mailbox } from './signal.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
+import { Waiters } from './waiting.js'
 import { Worker } from './worker.js'
 
 /** V8 gives a Map up to 2^24 slots, and one with more than half of them in use may fail to grow. */
@@ -33,6 +35,9 @@ export class Tables {
   /** Idempotency keys. */
   readonly guards = new Guards()
   readonly schedules = new Schedules()
+  /** Signals that are kept, and the blocked jobs that wait for some. */
+  readonly mailbox = new Mailbox()
+  readonly waiters = new Waiters()
   readonly places = new Places(this.kinds, this.signals)
   readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {
@@ -43,8 +48,6 @@ export class Tables {
     dead: new Sorted(),
     cancelled: new Sorted(),
   }
-  /** Blocked jobs that wake by themselves. */
-  readonly wakes = new Sorted<Wake>()
   /** Cancelled jobs whose children are to be cancelled. */
   readonly doomed = new Set<Entry>()
   #seq = 0
@@ -81,34 +84,13 @@ export class Tables {
     this.shelves[state].add(entry)
   }
 
-  /** It waits for others, until `wakeAt` at most. */
-  block(entry: Entry, wakeAt: number | undefined): void {
-    this.enter(entry, 'blocked', 0)
-    this.wakeAt(entry, wakeAt)
-  }
-
-  unblock(entry: Entry, now: number): void {
-    this.leave(entry)
-    storyOf(entry).readyAt = now
-    this.enter(entry, 'pending', 0)
-  }
-
-  wakeAt(entry: Entry, time: number | undefined): void {
-    const story = storyOf(entry)
-    if (story.wake !== undefined) this.wakes.delete(story.wake)
-    story.wake = time === undefined ? undefined : { rank: time, seq: entry.seq, entry }
-    if (story.wake === undefined) return
-    this.wakes.add(story.wake)
-    this.signals.due(Math.max(0, story.wake.rank - this.clock.now()))
-  }
-
   #enterLine(entry: Entry): void {
     const { kind, state } = entry
     entry.state = 'pending'
     entry.rank = 0
     kind.states.pending++
     if (this.isPlain(entry)) kind.line.add(entry)
-    else this.flow.enter(entry, state === 'running' || state === 'retrying', this.clock.now())
+    else this.flow.enter(entry, comesBack(state), this.clock.now())
     this.signals.ready(kind.queue.name)
   }
 
@@ -130,7 +112,7 @@ export class Tables {
       kind.states[state]--
       this.shelves[state].delete(entry)
       if (state === 'dead') this.causes.delete(entry)
-      if (state === 'blocked') this.wakeAt(entry, undefined)
+      if (state === 'blocked') this.waiters.delete(entry)
     }
   }
 
@@ -144,4 +126,9 @@ export class Tables {
     worker.expiresAt = expiresAt
     return worker
   }
+}
+
+/** It has run before. */
+function comesBack(from: JobState): boolean {
+  return from === 'running' || from === 'retrying' || from === 'blocked'
 }

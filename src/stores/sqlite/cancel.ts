@@ -8,14 +8,16 @@ import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, stateOf } from './read.js'
 import { makeForgetDeath, type Remove } from './settle.js'
-import { operate as sql } from './sql.generated.js'
+import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import type { Tables } from './tables.js'
+import { type Tables, unwinds } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 export type Cancel = (row: JobRow, reason: string, retain: number) => 'affected' | 'asked' | 'refused'
 
 interface CancelParts {
   readonly pending: Pending
+  readonly waiting: Waiting
   readonly families: Families
   /** What only it waited for is to be cancelled too. */
   readonly doom: (seq: number) => void
@@ -27,13 +29,14 @@ const cancellable = statesFor('cancel')
 
 /** Cancels a job that waits; asks one that runs to stop. */
 export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
-  const { pending, families, doom, signals, remove } = parts
+  const { pending, waiting, families, doom, signals, remove } = parts
   const { db, tally, clock } = tables
   const cancelOne = db.prepare(sql.cancel)
   const ask = db.prepare(sql.ask)
   const holders = makeHolders(tables)
   const letGoOfGuard = makeLetGo(tables)
-  const takeOut = makeTakeOut(tables, pending)
+  const takeOut = makeTakeOut(tables, pending, waiting)
+  const promote = db.prepare(sweepSql.promote)
 
   return (row, reason, retain) => {
     const state = stateOf(row)
@@ -44,6 +47,7 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
       return 'asked'
     }
     const now = clock.now()
+    if (unwinds(tables.kind(row.kind)) && row.started_at !== null) return unwind(row, state, reason, now)
     holders.letGo(row)
     letGoOfGuard(row)
     takeOut(row, state)
@@ -60,6 +64,18 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
     signals.changed()
     return 'affected'
   }
+
+  /** Its handler has to undo what it did: it is ready for that, and only the handler ends it. */
+  function unwind(row: JobRow, state: JobState, reason: string, now: number): 'asked' {
+    ask.run(reason, row.seq)
+    if (state === 'blocked') waiting.wake(row.seq, now)
+    else if (state !== 'pending') {
+      promote.run(now, row.seq)
+      tally.move(row.kind, state, 'pending', 1)
+      pending.enter(tables.kind(row.kind), row.seq, state === 'retrying')
+    }
+    return 'asked'
+  }
 }
 
 export function cancelledChild(id: string): ChildEnd {
@@ -67,11 +83,16 @@ export function cancelledChild(id: string): ChildEnd {
 }
 
 /** Leaves the state that the job is in, with all that goes with it. */
-export function makeTakeOut(tables: Tables, pending: Pending): (row: JobRow, state: JobState) => void {
+export function makeTakeOut(
+  tables: Tables,
+  pending: Pending,
+  waiting: Waiting,
+): (row: JobRow, state: JobState) => void {
   const forgetDeath = makeForgetDeath(tables)
   return (row, state) => {
     const kind = tables.kind(row.kind)
     if (state === 'pending') pending.leave(kind, row.seq)
+    if (state === 'blocked') waiting.forget(row.seq)
     if (isFinal(state) && row.cause !== null) forgetDeath(row.cause)
     tables.tally.add(kind.id, state, -1)
   }

@@ -7,7 +7,7 @@ import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
 import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
-import { type QueueRow, type Tables, traits } from './tables.js'
+import { type QueueRow, type Tables, traits, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
 
 export interface Claim {
@@ -40,6 +40,8 @@ export type JobRowHead = [
   overrides: string | null,
   tags: string | null,
   metadata: string | null,
+  stepped: number | null,
+  cancelReason: string | null,
 ]
 
 /** The same, of a job that is read where it may have a group or a key. */
@@ -194,8 +196,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
 
   function toClaimedAgain(row: [...Row, number], token: string): ClaimedJob {
     const suspect = flow.isSuspect(tables.kind(row[2]).name)
-    const own = { group: row[12] ?? undefined, key: row[13] ?? undefined, suspect }
-    return toClaimed(row.slice(0, 12) as JobRowHead, token, row[15], own)
+    const own = { group: row[14] ?? undefined, key: row[15] ?? undefined, suspect }
+    return toClaimed(row.slice(0, 14) as JobRowHead, token, row[17], own)
   }
 
   function toClaimed(row: JobRowHead, token: string, now: number, own: Own = noOwn): ClaimedJob {
@@ -223,7 +225,8 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
       suspect: own.suspect,
       family: (kind.traits & traits.family) === 0 ? undefined : families.at(row[0]),
       guard: hasGuard(kind) ? guards.claim(row[0], row[1], now) : undefined,
-      stepped: false,
+      stepped: row[12] === 1,
+      cancelReason: unwinds(kind) ? (row[13] ?? undefined) : undefined,
     }
   }
 }

@@ -11,7 +11,7 @@ import {
 import { isFinal, type NewJob } from '../../core/job.js'
 import { guardColumn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
-import { dedupe as sql } from './sql.generated.js'
+import { dedupe as sql, steps as stepsSql, waiting as waitingSql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
 /** Keys of jobs that are deduped, inside the current transaction. */
@@ -79,6 +79,8 @@ export interface HeldRow extends HeldJob {
   readonly guard: string | null
   readonly kind: Kind
   readonly readyAt: number | null
+  /** It has steps, which are not those of the job that it may become. */
+  readonly stepped: boolean
 }
 
 export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | undefined {
@@ -90,8 +92,9 @@ export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | u
     const kind = tables.kind(row.kind)
     const flow = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
     const state = row.leased === 1 ? 'running' : stateName(row.state)
+    const stepped = row.stepped === 1
     const job = { queue: kind.queue, lane: kind.lane, flow }
-    return { seq, id, guard, createdAt, readyAt, kind, state, job }
+    return { seq, id, guard, createdAt, readyAt, stepped, kind, state, job }
   }
 }
 
@@ -101,6 +104,7 @@ interface StoredHeld {
   readonly leased: number
   readonly createdAt: number
   readonly readyAt: number | null
+  readonly stepped: number | null
   readonly kind: number
   readonly grp: string | null
   readonly key: string | null
@@ -116,12 +120,16 @@ export function makeTakeOver(
   const { db, tally } = tables
   const replace = db.prepare(sql.replace)
   const letGoOfGuard = makeLetGo(tables)
+  const forgetSteps = db.prepare(stepsSql.forget)
+  const forgetWaits = db.prepare(waitingSql.forget)
 
   return (held, job, { to, due, stays }, now) => {
-    const { seq, state, kind: before, readyAt } = held
+    const { seq, state, kind: before, readyAt, stepped } = held
     letGoOfGuard(held)
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
+    if (stepped) forgetSteps.run(seq)
+    if (state === 'blocked') forgetWaits.run(seq)
     tally.add(before.id, state, -1)
     tally.add(kind.id, to, 1)
     replace.run(

@@ -1,56 +1,53 @@
 import { bounds } from '../../core/bounds.js'
 import type { LogLine } from '../../core/job.js'
-import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
+import type { ExtendRequest, ExtendResult, Held, Report } from '../../core/store.js'
 import { makeRenew } from './claim.js'
 import type { Insert } from './insert.js'
 import { extend as sql } from './sql.generated.js'
+import type { Steps } from './steps.js'
 import type { Tables } from './tables.js'
-import { leaseToken } from './token.js'
+import { readToken } from './token.js'
 
 export type Extend = (request: ExtendRequest) => ExtendResult
 
-interface HeldRow {
-  readonly id: string
-  readonly token: string
-  readonly seq: number
-  readonly kind: number
-  readonly cancel_reason: string | null
-}
-
-/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only of those. */
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those. */
 export function makeExtend(tables: Tables, writeReport: WriteReport, insert: Insert): Extend {
   const { db, clock } = tables
-  const held = db.prepare<[number], HeldRow>(sql.held)
+  const heldBy = db.prepare<[number, number, string], { reason: string | null }>(sql.held)
   const renew = makeRenew(tables)
 
   return (request) => {
     const num = renew(request.worker, clock.now() + request.lease)
-    if (request.held.length === 0) return { lost: [], cancels: [] }
-    const rows = new Map(held.all(num).map((row) => [row.id, row]))
     const lost: string[] = []
     const cancels: { id: string; reason: string }[] = []
-    for (const job of request.held) {
-      const row = rows.get(job.id)
-      if (row === undefined || leaseToken(row.id, row.seq, row.kind, row.token) !== job.token) {
-        lost.push(job.id)
-        continue
-      }
-      if (row.cancel_reason !== null) cancels.push({ id: job.id, reason: row.cancel_reason })
-      writeReport(row.seq, job)
-      if (job.inserts !== undefined) insert.fromHandler(job.inserts, job.id)
+    for (const held of request.held) {
+      const reason = write(num, held)
+      if (reason === undefined) lost.push(held.id)
+      else if (reason !== null) cancels.push({ id: held.id, reason })
     }
     return { lost, cancels }
+  }
+
+  /** Why it was asked to stop, null if it was not, or undefined for a job that the worker does not hold. */
+  function write(worker: number, held: Held): string | null | undefined {
+    const lease = readToken(held.id, held.token)
+    const row = lease && heldBy.get(worker, lease.seq, lease.claim)
+    if (lease === undefined || row === undefined) return undefined
+    writeReport(lease.seq, held)
+    if (held.inserts !== undefined) insert.fromHandler(held.inserts, held.id)
+    return row.reason
   }
 }
 
 export type WriteReport = (seq: number, report: Report) => void
 
-export function makeWriteReport(tables: Tables): WriteReport {
+export function makeWriteReport(tables: Tables, steps: Steps): WriteReport {
   const progress = tables.db.prepare(sql.progress)
   const keepLogs = makeKeepLogs(tables)
   return (seq, report) => {
     if (report.progress !== undefined) progress.run(report.progress, seq)
     if (report.logs !== undefined) keepLogs(seq, report.logs)
+    if (report.steps !== undefined && report.steps.length > 0) steps.write(seq, report.steps)
   }
 }
 

@@ -1,5 +1,6 @@
 import { shortFailure } from '../../core/failure.js'
 import {
+  afterSeal,
   type FailurePolicy,
   type Family,
   type NewFamily,
@@ -8,13 +9,13 @@ import {
   takesChildren,
   wakesParent,
 } from '../../core/family.js'
-import type { Failure, FinalState, NewJob } from '../../core/job.js'
+import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { parse } from './parse.js'
-import type { Pending } from './pending.js'
 import { type Positions, prepareAt } from './positions.js'
 import { family as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 /** What a job's row says of its family: parents by position, which a child's end needs, and by id. */
 interface StoredFamily {
@@ -42,7 +43,7 @@ export interface ChildEnd {
 export type Families = ReturnType<typeof makeFamilies>
 
 /** Keeps who waits for whom, inside the current transaction. */
-export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cause: string) => void) {
+export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cause: string) => void) {
   const { db, tally } = tables
   const parentById = db.prepare<[string], ParentRow>(sql.parent)
   const isLinked = db.prepare<[number, string]>(sql.isLinked)
@@ -60,8 +61,7 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
   const moreWaiting = db.prepare(sql.moreWaiting)
   const reviveOne = db.prepare(sql.revive)
   const startOverOne = db.prepare<[number], number>(sql.startOver).pluck()
-  const sealOne = db.prepare<[number], number>(sql.seal).pluck()
-  const waitOn = db.prepare(sql.waitOn)
+  const sealOne = db.prepare<[number], { waiting: number; alarmed: number }>(sql.seal)
   const family = db.prepare<[number], Counts>(sql.family)
   const waits = db.prepare<[number]>(sql.isWaiting)
 
@@ -71,10 +71,10 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
   function joining(by: string | undefined) {
     const found = new Map<string, ParentRow | undefined>()
     const added = new Map<ParentRow, number>()
-    const building = new Set<string>()
+    const building = new Map<string, number>()
     const texts = new Map<NewJob, string>()
 
-    return { join, textOf, built, end: write }
+    return { join, textOf, built, end }
 
     /** Makes a new job a child of its parents: of all, or of none. */
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
@@ -106,17 +106,19 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
 
     /** A job that waits for children was added. */
     function built(job: NewJob, seq: number): void {
+      found.delete(job.id)
       const open = job.family?.waits === 'open' ? 1 : 0
       addParent.run(seq, open, open)
-      building.add(job.id)
+      building.set(job.id, seq)
     }
 
-    function write(): void {
+    function end(now: number): void {
       for (const [{ seq, known }, count] of added) {
         addChildren.run(seq, count, count)
         if (known === 0) becomeParent.run(JSON.stringify(nobody(idOf(seq))), seq)
       }
-      added.clear()
+      // One that got no child after all need not wait.
+      for (const seq of building.values()) if (!isWaiting(seq)) waiting.wake(seq, now)
     }
   }
 
@@ -160,12 +162,11 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
   /** Wakes the parents that need not wait any longer. */
   function release(ends: Ends, now: number): void {
     for (const [seq, { count, failed, alarms }] of ends.byParent) {
-      const waiting = lessWaiting.get(count, failed, seq)
-      const parent = waiting === undefined ? undefined : jobAt.get(seq)
-      if (parent === undefined || waiting === undefined) continue
+      const left = lessWaiting.get(count, failed, seq)
+      const parent = left === undefined ? undefined : jobAt.get(seq)
+      if (parent === undefined || left === undefined) continue
       const isFirstDeath = alarms && alarm.run(seq).changes === 1
-      if (wakesParent({ state: stateName(parent.state), waiting }, isFirstDeath))
-        pending.wake(parent.kind, seq, now)
+      if (wakesParent({ state: stateName(parent.state), waiting: left }, isFirstDeath)) waiting.wake(seq, now)
     }
   }
 
@@ -201,12 +202,10 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
     return (startOverOne.get(seq) ?? 0) > 0 ? 'waits' : 'runs'
   }
 
-  function seal(seq: number, kind: number, isBlocked: boolean, now: number): boolean {
-    const waiting = sealOne.get(seq)
-    if (waiting === undefined) return false
-    if (isBlocked && waiting === 0) pending.wake(kind, seq, now)
-    else if (isBlocked) waitOn.run(seq)
-    return true
+  /** Undefined for a job that was not open. */
+  function seal(seq: number, state: JobState): ReturnType<typeof afterSeal> | undefined {
+    const sealed = sealOne.get(seq)
+    return sealed && afterSeal({ state, waiting: sealed.waiting }, sealed.alarmed === 1)
   }
 
   function at(seq: number): Family | undefined {
@@ -222,15 +221,15 @@ export function makeFamilies(tables: Tables, pending: Pending, forgetDeath: (cau
   function of(seq: number, id: string, stored: string | null): Family | undefined {
     if (stored === null) return undefined
     const { flow, node, parents } = parse<StoredFamily>(stored) ?? nobody(id)
-    const { children, waiting, failed, open } = family.get(seq) ?? childless
+    const counts = family.get(seq) ?? childless
     return {
       flow,
       node: node ?? undefined,
       parents: parents.map(([, parent]) => parent),
-      children,
-      waiting,
-      failed,
-      open: open === 1,
+      children: counts.children,
+      waiting: counts.waiting,
+      failed: counts.failed,
+      open: counts.open === 1,
     }
   }
 }

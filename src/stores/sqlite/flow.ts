@@ -189,11 +189,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   takeHeads(line: FlowLine, count: number): FlowJob[] {
     const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
-    if (last !== undefined) this.#leaveHeads.run(line.num, last[15], last[0])
+    if (last !== undefined) this.#leaveHeads.run(line.num, last[17], last[0])
     this.#countIn(line, -heads.length)
     return heads.map((head) => {
-      const subject = this.subjectOf(this.#tables.kind(head[2]), head[12], head[13], head[14])
-      return { job: subject, rank: head[15], seq: head[0], row: head as unknown as JobRowHead }
+      const subject = this.subjectOf(this.#tables.kind(head[2]), head[14], head[15], head[16])
+      return { job: subject, rank: head[17], seq: head[0], row: head as unknown as JobRowHead }
     })
   }
 

@@ -60,6 +60,7 @@ import { makeOperate } from './operate.js'
 import { makeRead, makeReadGates } from './read.js'
 import { makeReadSchedules, makeSchedule } from './schedule.js'
 import { makeRemove, makeSettle } from './settle.js'
+import { makeSignal } from './signal.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Transactions } from './transaction.js'
@@ -194,8 +195,8 @@ export class SqliteStore implements Store {
     return this.#read((engine) => engine.schedules.page(query))
   }
 
-  signal(_signals: readonly NewSignal[]): Promise<SignalResult[]> {
-    return Promise.reject(new Error('signal'))
+  signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
+    return this.#write((engine) => engine.signal(signals))
   }
 
   guard(request: GuardRequest): Promise<GuardResult> {
@@ -292,13 +293,15 @@ type Engine = ReturnType<typeof makeEngine>
 /** The verbs over one connection, each prepared once. */
 function makeEngine(connection: Connection, clock: Clock, options: ConnectionOptions) {
   const signals = new Signals(connection)
-  const { tables, flow, places, pending, families, insert } = makeInserting(connection.db, clock, signals)
+  const inserting = makeInserting(connection.db, clock, signals)
+  const { tables, flow, places, pending, steps, waiting, families, insert } = inserting
   const remove = makeRemove(tables)
-  const writeReport = makeWriteReport(tables)
-  const read = makeRead(tables, families)
+  const writeReport = makeWriteReport(tables, steps)
+  const signal = makeSignal(tables, waiting)
+  const read = makeRead(tables, families, steps)
   const schedules = makeReadSchedules(tables)
-  const markDoom = makeDoomMark(tables)
-  const cancel = makeCancel(tables, { pending, families, doom: markDoom, signals, remove })
+  const doomed = makeDoomMark(tables)
+  const cancel = makeCancel(tables, { pending, waiting, families, doom: doomed, signals, remove })
   const doom = makeDoom(tables, read.row, cancel)
   const settle = makeSettle(tables, {
     insert,
@@ -306,9 +309,10 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     flow,
     places,
     families,
-    doom: markDoom,
+    doom: doomed,
     remove,
     writeReport,
+    waiting,
     signals,
   })
   const claim = makeClaim(tables, flow, places, families)
@@ -334,6 +338,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     opens,
     schedule: makeSchedule(tables, insert, signals),
     schedules,
+    signal,
     sweep: makeSweep(connection, tables, {
       pending,
       flow,
@@ -341,9 +346,11 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
       families,
       doom,
       remove,
+      waiting,
+      signal,
       readSchedules: schedules,
     }),
-    operate: makeOperate(tables, { read, pending, families, doom, cancel, signals, remove }),
+    operate: makeOperate(tables, { read, pending, families, doom, cancel, remove, steps, waiting, signals }),
     links: makeLinks(tables),
     configure: makeConfigure(tables, flow, signals),
     acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),

@@ -58,10 +58,11 @@ export function makeInsert(
   ): InsertResult[] {
     const run = new Run((kind, from, to) => ready.run(kind.queueId, kind.lane, from, to))
     const joining = families.joining(by)
-    const entrance = makeEntrance(doors, run, joining, clock.now())
+    const now = clock.now()
+    const entrance = makeEntrance(doors, run, joining, now)
     const results = jobs.map((job) => admit(entrance, job))
     run.end()
-    joining.end()
+    joining.end(now)
     return results
   }
 

@@ -8,16 +8,20 @@ import { makeFlow } from './flow.js'
 import { makeInsert } from './insert.js'
 import { makePending } from './pending.js'
 import { makeForgetDeath } from './settle.js'
+import { makeSteps } from './steps.js'
 import { Tables } from './tables.js'
+import { makeWaiting } from './waiting.js'
 
 /** What inserting over a connection needs. `insertAtOnce` leaves nothing to be written at the end. */
 export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts) {
   const tables = new Tables(db, clock)
   const { flow, places } = makeFlow(tables, signals)
   const pending = makePending(tables, flow, places, signals)
-  const families = makeFamilies(tables, pending, makeForgetDeath(tables))
+  const steps = makeSteps(tables)
+  const waiting = makeWaiting(tables, steps, pending)
+  const families = makeFamilies(tables, waiting, makeForgetDeath(tables))
   const insert = makeInsert(tables, flow, places, pending, families, signals)
-  return { tables, flow, places, pending, families, insert, insertAtOnce }
+  return { tables, flow, places, pending, steps, waiting, families, insert, insertAtOnce }
 
   function insertAtOnce(jobs: readonly NewJob[]): InsertResult[] {
     try {

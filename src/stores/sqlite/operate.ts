@@ -13,9 +13,11 @@ import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
 import type { Remove } from './settle.js'
-import { operate as sql, sweep as sweepSql } from './sql.generated.js'
+import { family as familySql, operate as sql, sweep as sweepSql } from './sql.generated.js'
+import type { Steps } from './steps.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables, traits } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 interface OperateParts {
   readonly read: Read
@@ -25,6 +27,8 @@ interface OperateParts {
   readonly cancel: Cancel
   readonly signals: Signals
   readonly remove: Remove
+  readonly steps: Steps
+  readonly waiting: Waiting
 }
 
 export type Operate = (selector: Selector, command: Command) => OperateReport
@@ -34,13 +38,14 @@ const retryable = statesFor('retry')
 
 /** Carries out an operator's command inside the current transaction. */
 export function makeOperate(tables: Tables, parts: OperateParts): Operate {
-  const { read, pending, families, doom, signals, remove } = parts
+  const { read, pending, families, doom, signals, remove, steps, waiting } = parts
   const { db, tally, clock } = tables
   const retryOne = db.prepare(sql.retry)
   const setFlow = db.prepare(sql.setFlow)
   const setDedupe = db.prepare(sql.setDedupe)
   const promoteOne = db.prepare(sweepSql.promote)
-  const takeOut = makeTakeOut(tables, pending)
+  const waitOn = db.prepare(familySql.waitOn)
+  const takeOut = makeTakeOut(tables, pending, waiting)
   const holders = makeHolders(tables)
   const setGuard = db.prepare(sql.setGuard)
   const letGoOfGuard = makeLetGo(tables)
@@ -96,6 +101,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
+    if (row.stepped === 1 && (state === 'completed' || change.fresh === true)) steps.forget(row.seq)
     const { queue, lane, maxAttempts, guard: otherGuard } = change
     const before = tables.kind(row.kind)
     const kind = tables.kindOf({
@@ -163,8 +169,14 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   }
 
   function seal(row: JobRow, state: JobState) {
-    if (isFinal(state)) return 'refused'
-    return families.seal(row.seq, row.kind, state === 'blocked', clock.now()) ? 'affected' : 'refused'
+    const verdict = isFinal(state) ? undefined : families.seal(row.seq, state)
+    if (verdict === undefined) return 'refused'
+    if (verdict === 'ready') waiting.wake(row.seq, clock.now())
+    if (verdict !== 'waits') return 'affected'
+    takeOut(row, state)
+    waitOn.run(row.seq)
+    tally.add(row.kind, 'blocked', 1)
+    return 'affected'
   }
 }
 

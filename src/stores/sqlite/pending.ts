@@ -1,5 +1,5 @@
 import type { Flow, FlowJob, Places } from './flow.js'
-import { operate as operateSql, settle as settleSql, sweep as sweepSql } from './sql.generated.js'
+import { operate as operateSql, settle as settleSql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 
 /** Where stored jobs go that become pending, and where they leave from when they are not claimed. */
@@ -7,8 +7,6 @@ export interface Pending {
   /** `comesBack`: it has run before. */
   enter(kind: Kind, seq: number, comesBack: boolean): void
   leave(kind: Kind, seq: number): void
-  /** A blocked job need not wait any longer. */
-  wake(kind: number, seq: number, now: number): void
 }
 
 export function makePending(
@@ -17,8 +15,7 @@ export function makePending(
   places: Places,
   signals: { ready(queue: string): void },
 ): Pending {
-  const { db, clock, tally } = tables
-  const promote = db.prepare(sweepSql.promote)
+  const { db, clock } = tables
   const ready = db.prepare(settleSql.ready)
   const unready = db.prepare(operateSql.unready)
 
@@ -28,11 +25,6 @@ export function makePending(
       if (isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
       else flow.enter(job, comesBack, clock.now())
       signals.ready(kind.queue)
-    },
-    wake(kindId, seq, now) {
-      promote.run(now, seq)
-      tally.move(kindId, 'blocked', 'pending', 1)
-      this.enter(tables.kind(kindId), seq, false)
     },
     leave(kind, seq) {
       if (unready.run(kind.queueId, kind.lane, seq).changes === 0) flow.leave(places.job(seq), clock.now())

@@ -27,6 +27,7 @@ import type { Places } from './flow.js'
 import { refOf } from './gates.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
+import type { Steps } from './steps.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
 
 export interface JobRow {
@@ -55,6 +56,7 @@ export interface JobRow {
   readonly dedupe: string | null
   readonly family: string | null
   readonly guard: string | null
+  readonly stepped: number | null
   readonly lease_at: number | null
   readonly lease_worker: string | null
 }
@@ -75,7 +77,7 @@ const chunk = 500
 const firstInTurn = 2 ** 39
 
 /** Reads see the last commit; none of them counts rows. */
-export function makeRead(tables: Tables, families: Families) {
+export function makeRead(tables: Tables, families: Families, steps: Steps) {
   const { db } = tables
   const byId = db.prepare<[string], JobRow>(sql.byId)
   const seqById = db.prepare<[string], number>(sql.seqById).pluck()
@@ -108,7 +110,7 @@ export function makeRead(tables: Tables, families: Families) {
     if (seq === undefined) return undefined
     return {
       logs: logs.all(seq),
-      steps: [],
+      steps: steps.read(seq),
       attempts: attempts.all(seq).map((row) => ({
         attempt: row.n,
         startedAt: row.started_at,
@@ -153,7 +155,7 @@ export function makeRead(tables: Tables, families: Families) {
       case 'retrying':
         return scans.waiting.all(k1, k2, size)
       case 'blocked':
-        return scans.blocked.all(k1, size)
+        return scans.blocked.all(k1, k2, size)
       default:
         if (filter.cause !== undefined) return scans.causeMembers.all(filter.cause, k1, k2, size)
         return scans.finished.all(stateNumber[filter.state], k1, k2, size)

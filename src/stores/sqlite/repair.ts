@@ -1,9 +1,9 @@
 import { type Failure, type FinalState, isFinal } from '../../core/job.js'
 import type { Families } from './family.js'
 import { parse } from './parse.js'
-import type { Pending } from './pending.js'
 import { family as sql } from './sql.generated.js'
 import { stateName, type Tables } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 /** How many parents a sweep looks at, and how many of a parent's links it mends. */
 const parentsPerSweep = 20
@@ -31,12 +31,12 @@ export interface Repair {
 }
 
 /** A parent whose count is wrong would wait for ever. Looks at all of them in turn, a few per sweep. */
-export function makeRepair(tables: Tables, families: Families, pending: Pending): Repair {
+export function makeRepair(tables: Tables, families: Families, waiting: Waiting): Repair {
   const { db } = tables
   const waitingParents = db.prepare<[number, number], number>(sql.waitingParents).pluck()
   const openChild = db.prepare<[number], OpenChild>(sql.openChild)
   const waitForNothing = db.prepare(sql.waitForNothing)
-  const jobAt = db.prepare<[number], { id: string; kind: number; state: number }>(sql.job)
+  const jobAt = db.prepare<[number], { id: string; state: number }>(sql.job)
   let at = 0
 
   return { look, mend }
@@ -64,7 +64,7 @@ export function makeRepair(tables: Tables, families: Families, pending: Pending)
       if (finding === undefined) return
       if (finding.child === undefined) {
         waitForNothing.run(seq)
-        return pending.wake(parent.kind, seq, now)
+        return waiting.wake(seq, now)
       }
       families.ended(JSON.stringify({ parents: [[seq, parent.id]] }), endOf(finding.child), now)
     }

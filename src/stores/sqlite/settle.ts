@@ -16,8 +16,9 @@ import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
-import { stateNumber, type Tables, traits } from './tables.js'
+import { stateNumber, type Tables, traits, unwinds } from './tables.js'
 import { type Lease, readToken } from './token.js'
+import type { Waiting } from './waiting.js'
 
 export type Settle = (worker: string, settlements: readonly Settlement[], now: number) => SettleResult[]
 
@@ -31,6 +32,7 @@ interface SettleParts {
   readonly signals: Told
   readonly families: Families
   readonly doom: (seq: number) => void
+  readonly waiting: Waiting
 }
 
 /**
@@ -38,14 +40,14 @@ interface SettleParts {
  * together: a few statements however many they are.
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
-  const { insert, pending, flow, places, remove, writeReport, signals, families, doom } = parts
+  const { insert, pending, flow, places, remove, writeReport, waiting, signals, families, doom } = parts
   const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
   const release = db.prepare<[number, number, string], number>(sql.release).pluck()
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
-  const asked = db.prepare<[number], Asked>(sql.asked)
+  const askedOf = db.prepare<[number], Asked>(sql.asked)
   const holders = makeHolders(tables)
   const guards = makeJobGuards(tables)
   const move = db.prepare<unknown[], { id: string; attempt: number; crashes: number }>(sql.move)
@@ -139,33 +141,45 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (hasGuard(kind)) guards.settled(lease.seq, settlement.id, outcome, now)
       if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
-      count(lease.kind, outcome)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
       if (outcome.to === 'cancelled') doom(lease.seq)
-      if (leavesNothing(outcome)) remove(only(lease.seq))
-      else {
-        apply(lease, outcome, at)
+      if (leavesNothing(outcome)) {
+        count(lease.kind, outcome)
+        remove(only(lease.seq))
+      } else {
+        // Before it waits: what ends its wait is written over the step that began it.
         if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
+        const landed = land(lease, outcome)
+        count(lease.kind, landed)
+        apply(lease, landed, at)
       }
       if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts, settlement.id)
+    }
+
+    /** A job that waits for what is there already does not wait. */
+    function land({ seq }: Lease, outcome: Outcome): Outcome {
+      if (outcome.to !== 'blocked' || outcome.wait === undefined) return outcome
+      return { ...outcome, to: waiting.begin(seq, outcome.wait, now) }
     }
 
     function apply(lease: Lease, outcome: Outcome, at: number): void {
       const kind = tables.kind(lease.kind)
       const final = isFinal(outcome.to)
-      const due = outcome.to === 'scheduled' || outcome.to === 'retrying'
+      const dueAt = dueAtOf(outcome, now)
       const row = move.get(
         stateNumber[outcome.to],
         outcome.spent ? 1 : 0,
         outcome.crashed ? 1 : 0,
         outcome.to === 'retrying' ? outcome.delay : 0,
-        due ? now + outcome.delay : null,
+        dueAt ?? null,
         at,
         final ? now : null,
         final ? now + outcome.retain : null,
         outcome.result ?? null,
         outcome.failure === undefined ? null : JSON.stringify(outcome.failure),
         outcome.to === 'dead' ? (outcome.failure?.cause ?? null) : null,
+        // One that unwinds has its reason until it has ended.
+        !final && unwinds(kind) ? 1 : 0,
         outcome.reason ?? null,
         lease.seq,
       )
@@ -176,8 +190,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       }
       if (outcome.to === 'pending') {
         pending.enter(kind, lease.seq, true)
-      } else if (due) {
-        signals.due(outcome.delay)
+      } else if (dueAt !== undefined) {
+        signals.due(dueAt - now)
       }
     }
   }
@@ -185,11 +199,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
   function heeded({ id, outcome }: Settlement, { seq, kind }: Lease, now: number): Outcome {
     if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
-    const { reason, dedupe, created_at } = asked.get(seq) ?? nobody
+    const { reason, dedupe, created_at } = askedOf.get(seq) ?? nobody
     const job = { id, kind, dedupe, created_at }
-    const comesBack = outcome.to !== 'cancelled' && reason === null
+    const asked = unwinds(tables.kind(kind)) ? null : reason
+    const comesBack = outcome.to !== 'cancelled' && asked === null
     const givesWay = comesBack && !holders.keepsKey(job, now)
-    const after = heedCancel(outcome, reason ?? (givesWay ? superseded : undefined))
+    const after = heedCancel(outcome, asked ?? (givesWay ? superseded : undefined))
     if (after.to === 'cancelled') holders.letGo(job)
     return after
   }
@@ -216,7 +231,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
       if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
-      if (tables.kind(lease.kind).traits !== 0) break
+      if (hasGuard(tables.kind(lease.kind))) break
       leases.push(lease)
     }
     return leases
@@ -229,6 +244,12 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 }
 
+/** When it becomes ready by itself. */
+function dueAtOf({ to, delay, wait }: Outcome, now: number): number | undefined {
+  if (to === 'blocked') return wait?.until
+  return to === 'scheduled' || to === 'retrying' ? now + delay : undefined
+}
+
 interface Asked {
   readonly reason: string | null
   readonly dedupe: string | null
@@ -237,23 +258,35 @@ interface Asked {
 
 const nobody: Asked = { reason: null, dedupe: null, created_at: 0 }
 
+/** Whether there is any of it between two positions. */
+interface Beside {
+  readonly attempts: number
+  readonly logs: number
+  readonly steps: number
+  readonly links: number
+  readonly parents: number
+}
+
 /** Removes jobs with all that was kept beside them. */
 export type Remove = (positions: Positions) => void
 
 export function makeRemove({ db }: Tables): Remove {
   const jobs = prepareAt(db, sql.remove)
-  const beside = [
-    { first: db.prepare(sql.firstAttempt), remove: prepareAt(db, sql.removeAttempts) },
-    { first: db.prepare(sql.firstLog), remove: prepareAt(db, sql.removeLogs) },
-    { first: db.prepare(sql.firstLink), remove: prepareAt(db, sql.removeLinks) },
-    { first: db.prepare(sql.firstParent), remove: prepareAt(db, sql.removeParents) },
-  ]
+  const beside = db.prepare<[number, number], Beside>(sql.beside)
+  const attempts = prepareAt(db, sql.removeAttempts)
+  const logs = prepareAt(db, sql.removeLogs)
+  const steps = prepareAt(db, sql.removeSteps)
+  const links = prepareAt(db, sql.removeLinks)
+  const parents = prepareAt(db, sql.removeParents)
   return (positions) => {
     jobs.run([], positions)
-    const { from, to, list } = positions
-    // Most jobs have neither: one look is less than one for each.
-    for (const { first, remove } of beside)
-      if (list === undefined || first.get(from, to) !== undefined) remove.run([], positions)
+    // Most jobs have none of it: one look is less than one for each.
+    const found = beside.get(positions.from, positions.to)
+    if (found?.attempts === 1) attempts.run([], positions)
+    if (found?.logs === 1) logs.run([], positions)
+    if (found?.steps === 1) steps.run([], positions)
+    if (found?.links === 1) links.run([], positions)
+    if (found?.parents === 1) parents.run([], positions)
   }
 }
 

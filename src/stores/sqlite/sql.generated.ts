@@ -2,7 +2,7 @@
 
 export const claim = {
   take: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ?
 ORDER BY r.seq LIMIT ?
@@ -11,7 +11,7 @@ ORDER BY r.seq LIMIT ?
 SELECT seq FROM millrace_ready WHERE queue = ? AND lane = ? LIMIT 1
 `,
   again: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, l.at
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, l.at
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.token = ?
 `,
@@ -53,11 +53,11 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
   replace: `
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, guard = ?, stepped = NULL, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
 WHERE seq = ?
 `,
   held: `
-SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, EXISTS (
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?
@@ -86,8 +86,8 @@ JOIN millrace_kind k ON k.id = j.kind WHERE j.dedupe IS NOT NULL
 
 export const extend = {
   held: `
-SELECT j.id, l.token, l.seq, j.kind, j.cancel_reason
-FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq WHERE l.worker = ?
+SELECT j.cancel_reason AS reason FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
+WHERE l.worker = ? AND l.seq = ? AND l.token = ?
 `,
   progress: `
 UPDATE millrace_job SET progress = ? WHERE seq = ?
@@ -160,10 +160,10 @@ WHERE seq = ?
 UPDATE millrace_parent SET failed = 0, doomed = NULL WHERE seq = ? RETURNING waiting
 `,
   seal: `
-UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting
+UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting, alarmed
 `,
   waitOn: `
-UPDATE millrace_job SET due_at = NULL WHERE seq = ?
+UPDATE millrace_job SET state = 4, due_at = NULL WHERE seq = ?
 `,
   doom: `
 UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting > 0
@@ -253,7 +253,7 @@ INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
 UPDATE millrace_line SET served = ?, tag = ?, back_tag = ?, jobs = ? WHERE id = ?
 `,
   heads: `
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 `,
@@ -425,8 +425,9 @@ SELECT *, NULL AS lease_at, NULL AS lease_worker, due_at AS k1, seq AS k2, 0 AS 
 FROM millrace_job WHERE due_at IS NOT NULL AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?
 `,
   blocked: `
-SELECT *, NULL AS lease_at, NULL AS lease_worker, seq AS k1, 0 AS k2, 0 AS k3
-FROM millrace_job WHERE state = 4 AND seq > ? ORDER BY seq LIMIT ?
+SELECT *, NULL AS lease_at, NULL AS lease_worker, coalesce(due_at, 9007199254740991) AS k1, seq AS k2, 0 AS k3
+FROM millrace_job WHERE state = 4 AND (coalesce(due_at, 9007199254740991), seq) > (?, ?)
+ORDER BY coalesce(due_at, 9007199254740991), seq LIMIT ?
 `,
   finished: `
 SELECT *, NULL AS lease_at, NULL AS lease_worker, expires_at AS k1, seq AS k2, 0 AS k3
@@ -500,23 +501,23 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
   removeLogs: `
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 `,
-  firstAttempt: `
-SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
+  removeSteps: `
+DELETE FROM millrace_step WHERE seq BETWEEN ? AND ?
 `,
-  firstLog: `
-SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
+  beside: `
+WITH at (first, last) AS (SELECT ?, ?)
+SELECT EXISTS (SELECT 1 FROM millrace_attempt WHERE seq BETWEEN first AND last) AS attempts,
+  EXISTS (SELECT 1 FROM millrace_log WHERE seq BETWEEN first AND last) AS logs,
+  EXISTS (SELECT 1 FROM millrace_step WHERE seq BETWEEN first AND last) AS steps,
+  EXISTS (SELECT 1 FROM millrace_link WHERE parent BETWEEN first AND last) AS links,
+  EXISTS (SELECT 1 FROM millrace_parent WHERE seq BETWEEN first AND last) AS parents
+FROM at
 `,
   removeLinks: `
 DELETE FROM millrace_link WHERE parent BETWEEN ? AND ?
 `,
-  firstLink: `
-SELECT 1 FROM millrace_link WHERE parent BETWEEN ? AND ? LIMIT 1
-`,
   removeParents: `
 DELETE FROM millrace_parent WHERE seq BETWEEN ? AND ?
-`,
-  firstParent: `
-SELECT 1 FROM millrace_parent WHERE seq BETWEEN ? AND ? LIMIT 1
 `,
   completeSilent: `
 UPDATE millrace_job SET
@@ -531,7 +532,7 @@ WHERE seq = ?
   move: `
 UPDATE millrace_job SET
   state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
-  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
+  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
@@ -559,6 +560,55 @@ UPDATE millrace_cause SET n = n - 1 WHERE cause = ?
 `,
   forgetCause: `
 DELETE FROM millrace_cause WHERE cause = ? AND n <= 0
+`,
+} as const
+
+export const signal = {
+  post: `
+INSERT INTO millrace_signal (key, id, payload, expires_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (key, id) DO NOTHING RETURNING n
+`,
+  next: `
+SELECT n, payload FROM millrace_signal
+WHERE key = ? AND n > ? AND (expires_at >= ? OR spreading = 1) ORDER BY n LIMIT 1
+`,
+  waiting: `
+SELECT seq FROM millrace_wait WHERE key = ? AND after < ? ORDER BY n LIMIT ?
+`,
+  spreading: `
+SELECT n, key FROM millrace_signal WHERE spreading = 1 ORDER BY n LIMIT ?
+`,
+  setSpreading: `
+UPDATE millrace_signal SET spreading = ? WHERE n = ?
+`,
+  expired: `
+SELECT n FROM millrace_signal WHERE expires_at < ? AND spreading = 0 ORDER BY expires_at LIMIT ?
+`,
+  forget: `
+DELETE FROM millrace_signal WHERE n = ?
+`,
+} as const
+
+export const steps = {
+  write: `
+INSERT INTO millrace_step (seq, name, value, open, until, signal, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (seq, name) DO UPDATE SET
+  value = excluded.value, open = excluded.open, until = excluded.until, signal = excluded.signal, at = excluded.at
+`,
+  mark: `
+UPDATE millrace_job SET stepped = 1 WHERE seq = ? AND stepped IS NULL
+`,
+  read: `
+SELECT name, value, open, until, signal, at FROM millrace_step WHERE seq = ? ORDER BY n
+`,
+  endOverdue: `
+UPDATE millrace_step SET open = 0 WHERE seq = ? AND open = 1 AND until <= ?
+`,
+  forget: `
+DELETE FROM millrace_step WHERE seq = ?
+`,
+  unmark: `
+UPDATE millrace_job SET stepped = NULL WHERE seq = ?
 `,
 } as const
 
@@ -627,6 +677,21 @@ AND EXISTS (SELECT 1 FROM millrace_gate WHERE scope = 'job' AND owner = '' AND n
 export const transaction = {
   isLeased: `
 SELECT 1 FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ?
+`,
+} as const
+
+export const waiting = {
+  add: `
+INSERT INTO millrace_wait (seq, step, key, after) VALUES (?, ?, ?, ?)
+`,
+  of: `
+SELECT step, key, after FROM millrace_wait WHERE seq = ? ORDER BY n
+`,
+  forget: `
+DELETE FROM millrace_wait WHERE seq = ?
+`,
+  wake: `
+UPDATE millrace_job SET state = 1, ready_at = ?, due_at = NULL WHERE seq = ? AND state = 4 RETURNING kind
 `,
 } as const
 
@@ -817,7 +882,8 @@ CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
   { version: 3, name: 'composition', sql: `
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
--- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard.
+-- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
+-- 4 a handler that undoes what it did when the job is cancelled.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
@@ -887,37 +953,44 @@ CREATE TABLE millrace_link (
 CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
+  n      INTEGER PRIMARY KEY,          -- in the order in which they were written
   seq    INTEGER NOT NULL,
   name   TEXT NOT NULL,
-  n      INTEGER NOT NULL,
   value  TEXT,
+  open   INTEGER NOT NULL,             -- 1: a sleep or a wait that is not over
   until  INTEGER,
   signal INTEGER,
   at     INTEGER NOT NULL,
-  PRIMARY KEY (seq, name)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (seq, name)
+) STRICT;
 
+-- What blocked jobs wait for, in the order in which they began to.
 CREATE TABLE millrace_wait (
+  n     INTEGER PRIMARY KEY,
   seq   INTEGER NOT NULL,
   step  TEXT NOT NULL,
   key   TEXT NOT NULL,
   after INTEGER NOT NULL,
-  PRIMARY KEY (seq, step)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (seq, step)
+) STRICT;
 
 CREATE INDEX millrace_wait_key ON millrace_wait (key);
+
+-- Blocked jobs are listed like others that wait: the soonest first, then those that no time wakes.
+DROP INDEX millrace_job_blocked;
+CREATE INDEX millrace_job_blocked ON millrace_job (coalesce(due_at, 9007199254740991), seq) WHERE state = 4;
 
 CREATE TABLE millrace_signal (
   n          INTEGER PRIMARY KEY AUTOINCREMENT,
   key        TEXT NOT NULL,
   id         TEXT NOT NULL,
   payload    TEXT,
-  at         INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   spreading  INTEGER NOT NULL DEFAULT 0, -- 1: more jobs waited for it than one call wakes
   UNIQUE (key, id)
 ) STRICT;
 
+CREATE INDEX millrace_signal_key ON millrace_signal (key);
 CREATE INDEX millrace_signal_expires ON millrace_signal (expires_at);
 CREATE INDEX millrace_signal_spreading ON millrace_signal (n) WHERE spreading = 1;
 

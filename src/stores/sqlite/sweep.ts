@@ -12,9 +12,11 @@ import { only } from './positions.js'
 import { type Finding, makeRepair } from './repair.js'
 import type { ReadSchedules } from './schedule.js'
 import { makeForgetDeath, type Remove } from './settle.js'
+import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
-import { stateName, stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
+import type { Waiting } from './waiting.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
 
@@ -64,13 +66,15 @@ interface SweepParts {
   readonly doom: Doom
   readonly remove: Remove
   readonly readSchedules: ReadSchedules
+  readonly waiting: Waiting
+  readonly signal: SignalVerb
 }
 
 /** Looks before it locks: a sweep that finds nothing to do writes nothing. */
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, families, doom, remove, readSchedules }: SweepParts,
+  { pending, flow, places, families, doom, remove, waiting, signal, readSchedules }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -83,7 +87,7 @@ export function makeSweep(
   const forgetWorker = db.prepare(sql.forgetWorker)
   const forgetDeath = makeForgetDeath(tables)
   const keys = makeForgetting(tables)
-  const repair = makeRepair(tables, families, pending)
+  const repair = makeRepair(tables, families, waiting)
   const guards = makeGuardForgetting(tables)
 
   return async (request) => {
@@ -103,7 +107,9 @@ export function makeSweep(
       wrong.length > 0 ||
       doom.isDue() ||
       keys.isDue(now) ||
-      guards.isDue(now)
+      guards.isDue(now) ||
+      signal.isSpreading() ||
+      signal.hasExpired(now)
     const done = work
       ? await connection.write(() => tidy(request, { idleWorkers: found.idle, ahead, wrong }))
       : nothing
@@ -141,15 +147,22 @@ export function makeSweep(
       keys.forget(now, request.limit),
       flow.forgetIdle(now, request.limit),
       guards.forget(now, request.limit),
+      signal.forget(now, request.limit),
     )
     repair.mend(wrong, now)
     const unwanted = doom.carryOut(request.limit)
-    return { promoted: promote(now, request.limit), pruned: prune(now, request), forgotten, unwanted }
+    const woken = signal.spread(now, request.limit)
+    const promoted = woken + promote(now, request.limit - woken)
+    return { promoted, pruned: prune(now, request), forgotten, unwanted }
   }
 
   function promote(now: number, limit: number): number {
     const rows = due.all(now, limit)
     for (const row of rows) {
+      if (stateName(row.state) === 'blocked') {
+        waiting.wake(row.seq, now)
+        continue
+      }
       const kind = tables.kind(row.kind)
       promoteOne.run(now, row.seq)
       tally.move(kind.id, stateName(row.state), 'pending', 1)
@@ -207,6 +220,7 @@ export function makeSweep(
       crashes: row.crashes,
       maxCrashes: kind.maxCrashes,
       cancelReason: row.cancel_reason ?? undefined,
+      ...(unwinds(kind) && { unwinds: true }),
     }
   }
 }

@@ -36,14 +36,23 @@ const damaged = {
 }
 
 type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'> &
-  Partial<Pick<NewJob, 'family' | 'guard'>> & { readonly traits?: number }
+  Partial<Pick<NewJob, 'family' | 'guard' | 'unwinds'>> & { readonly traits?: number }
 
 /** What a kind's jobs may have. */
-export const traits = { family: 1, guard: 2 } as const
+export const traits = { family: 1, guard: 2, unwinds: 4 } as const
 
 function traitsOf(job: KindFields): number {
   if (job.traits !== undefined) return job.traits
-  return (job.family === undefined ? 0 : traits.family) | (job.guard === undefined ? 0 : traits.guard)
+  return (
+    (job.family === undefined ? 0 : traits.family) |
+    (job.guard === undefined ? 0 : traits.guard) |
+    (job.unwinds === true ? traits.unwinds : 0)
+  )
+}
+
+/** Jobs of this kind undo what they did when they are cancelled. */
+export function unwinds(kind: Kind): boolean {
+  return (kind.traits & traits.unwinds) !== 0
 }
 
 export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<

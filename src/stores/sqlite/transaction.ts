@@ -172,8 +172,8 @@ class Transaction implements StoreTransaction {
 /** The verbs that a transaction needs, over its connection. */
 function makeDesk(db: Database, clock: Clock, tell: (signal: Signal) => void) {
   const news = new News()
-  const { tables, insert, insertAtOnce, places, ...others } = makeInserting(db, clock, news)
-  const writeReport = makeWriteReport(tables)
+  const { tables, insert, insertAtOnce, places, steps, ...others } = makeInserting(db, clock, news)
+  const writeReport = makeWriteReport(tables, steps)
   const remove = makeRemove(tables)
   const doom = makeDoomMark(tables)
   const parts = { ...others, insert, places, remove, writeReport, doom, signals: news }

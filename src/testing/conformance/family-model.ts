@@ -19,6 +19,7 @@ import {
   lease,
   lostWorker,
   newJob,
+  plain,
   retryIn,
   stop,
   sweep,
@@ -214,7 +215,7 @@ class FamilyRun {
     const parents = records.filter(({ family }) => family !== undefined && family.children > 0)
     const ids = parents.map(({ id }) => id)
     const linked = await Promise.all(this.#stores.map((store) => linksOf(store, { parents: ids }, 7)))
-    allAlike(linked)
+    allAlike(linked.map((links) => links.map((link) => ({ ...link, failure: plain(link.failure) }))))
     const links = linked.at(-1) ?? []
     const live = new Set(records.filter(({ state }) => !isFinal(state)).map(({ id }) => id))
     for (const record of parents)

@@ -234,7 +234,7 @@ export function stop(reason = 'no longer wanted', keep = retention): Outcome {
   return cancelled(reason, keep)
 }
 
-/** Flows are not here yet, so no function of core/lifecycle makes this one. */
+/** For ever: until it is cancelled. */
 export function wait(): Outcome {
   return { ...complete(), to: 'blocked', spent: false, retain: 0 }
 }

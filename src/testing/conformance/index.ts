@@ -35,12 +35,18 @@ import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
 import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
+import { checkSagas } from './saga-model.js'
 import { scheduleAdvances, scheduleLists, schedulePauses, schedulePuts, schedulesDue } from './schedules.js'
 import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
+import { signalTests } from './signals.js'
+import { checkSteps } from './step-model.js'
+import { stepTests } from './steps.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
 import { transactionTests } from './transaction.js'
+import { unwindingTests } from './unwinding.js'
+import { waitingTests } from './waiting.js'
 
 export type { Runner, StoreHarness } from './harness.js'
 
@@ -52,6 +58,8 @@ export interface DescribeStoreOptions {
   readonly modelRuns?: number
   /** Random runs with limits, groups, breakers and crashes. @default 1000 */
   readonly flowRuns?: number
+  /** Random runs of handlers with steps and of sagas, by workers that are killed. @default 100 */
+  readonly stepRuns?: number
   /** Harnesses of a store that this one must equal step by step, in random runs. @default none */
   readonly reference?: () => Promise<StoreHarness>
   /** Makes the random runs the same every time. @default a new one each time, printed when a run fails */
@@ -109,10 +117,14 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['schedules: pause', schedulePauses],
   ['schedules: due', schedulesDue],
   ['schedules: lists', scheduleLists],
+  ['steps', stepTests],
+  ['waiting', waitingTests],
+  ['signals', signalTests],
+  ['cancel: jobs that undo what they did', unwindingTests],
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
-  const { runner, make, reference, modelRuns = 1000, flowRuns = 1000, seed } = options
+  const { runner, make, reference, modelRuns = 1000, flowRuns = 1000, stepRuns = 100, seed } = options
   runner.describe(`${name}: conformance`, () => {
     for (const [part, define] of parts) {
       runner.describe(part, () => define((title, body) => runner.test(title, () => withHarness(make, body))))
@@ -130,6 +142,12 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       const runs = Math.ceil(modelRuns / 4)
       const check = () => checkGuards({ make, runs, seed })
       runner.test(`${runs} random runs let one at a time work under a key`, check, modelTimeout)
+    })
+    runner.describe('steps of handlers', () => {
+      const check = () => checkSteps({ make, runs: stepRuns, seed })
+      runner.test(`${stepRuns} random runs end with one memo for each step`, check, modelTimeout)
+      const sagas = () => checkSagas({ make, runs: stepRuns, seed })
+      runner.test(`${stepRuns} random sagas are done, or undone in reverse`, sagas, modelTimeout)
     })
     runner.describe('flow control', () => {
       const fewer = Math.ceil(flowRuns / 4)

@@ -6,9 +6,12 @@ import { MillraceError } from '../../core/errors.js'
 import { type ScheduleSlot, slotOfJob } from '../../core/firing.js'
 import type { LogLevel } from '../../core/job.js'
 import { invalid } from '../../core/options.js'
+import type { StepRecord } from '../../core/step.js'
+import type { Step } from '../../core/step-function.js'
 import { clean } from '../../core/text.js'
+import { Steps } from '../steps.js'
 import { notTransactional } from '../transaction.js'
-import type { Answer, Assignment, FromChild, Question, Report, ToChild } from './protocol.js'
+import type { Answer, Assignment, Ending, FromChild, Question, Report, ToChild } from './protocol.js'
 import { unpack } from './thrown.js'
 
 /** Reports are gathered this long: a handler that reports in a tight loop must not flood its worker. */
@@ -31,10 +34,18 @@ export class SandboxContext implements JobContext {
   #reportedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #ended = false
+  readonly #begun = performance.now()
+  #steps: Steps | undefined
+  /** Resolves when the handler goes no further, because the job waits. */
+  readonly suspended: Promise<Ending>
+  #suspend: (ending: Ending) => void = () => {}
 
   constructor(assignment: Assignment, post: (message: FromChild) => void) {
     this.#assignment = assignment
     this.#post = post
+    this.suspended = new Promise((resolve) => {
+      this.#suspend = resolve
+    })
   }
 
   get jobId(): string {
@@ -131,6 +142,37 @@ export class SandboxContext implements JobContext {
     return () => Promise.reject(notTransactional(this.name))
   }
 
+  get step(): Step {
+    this.#steps ??= this.#makeSteps()
+    return this.#steps.api
+  }
+
+  #makeSteps(): Steps {
+    const context = this
+    const { signal } = this.#controller
+    const steps = new Steps({
+      jobId: this.jobId,
+      codec: jsonCodec,
+      get ended() {
+        return context.#ended
+      },
+      get stopped() {
+        return signal.aborted ? signal.reason : undefined
+      },
+      now: () => Math.round(this.#assignment.now + performance.now() - this.#begun),
+      read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
+      write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
+      begin: () => Promise.reject(noTransactions()),
+      suspend: (wait) => this.#suspend({ how: 'waits', wait, steps: steps.take() }),
+    })
+    return steps
+  }
+
+  /** The handler has settled; undefined when none of its steps is running. */
+  endSteps(): Promise<void> | undefined {
+    return this.#steps?.end()
+  }
+
   #ask(question: Question): Promise<unknown> {
     if (this.#ended) throw tooLate(this.jobId)
     if (this.#asked.size >= bounds.batch) throw tooMany()
@@ -186,7 +228,7 @@ export class SandboxContext implements JobContext {
 }
 
 function tooLate(id: string): MillraceError {
-  return new MillraceError('LEASE_LOST', `job ${id} has ended; it can add no more jobs`)
+  return new MillraceError('LEASE_LOST', `job ${id} has ended; it can add no more`)
 }
 
 function tooMany(): MillraceError {
@@ -194,5 +236,13 @@ function tooMany(): MillraceError {
     'INVALID_OPTION',
     `a handler in a sandbox can have ${bounds.batch} questions to its worker open; await the earlier ones`,
     { limit: bounds.batch },
+  )
+}
+
+function noTransactions(): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    'a handler in a sandbox has no connection to the store, so step.transaction cannot commit with its writes; use step() and its key, or run it in the worker',
+    { field: 'step.transaction' },
   )
 }

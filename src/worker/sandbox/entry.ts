@@ -29,7 +29,7 @@ async function perform(assignment: Assignment): Promise<void> {
   task = assignment.task
   const own = new SandboxContext(assignment, post)
   context = own
-  const ending = await run(assignment, own)
+  const ending = await Promise.race([run(assignment, own), own.suspended])
   // A turn later: a rejection that nobody handled shows before the result counts, and not in the next job.
   await new Promise((resolve) => setImmediate(resolve))
   own.end()
@@ -42,7 +42,7 @@ async function run(assignment: Assignment, own: SandboxContext): Promise<Ending>
     const input = assignment.input === undefined ? undefined : jsonCodec.decode(assignment.input)
     // One that was told to stop while its module was loaded need not begin.
     own.signal.throwIfAborted()
-    const value = await handler(input, own)
+    const value = await settled(handler(input, own), own)
     if (isDirective(value)) return directed(value)
     const { maxResult } = assignment
     return {
@@ -56,12 +56,22 @@ async function run(assignment: Assignment, own: SandboxContext): Promise<Ending>
   }
 }
 
-function directed({ kind, delay, reason }: Directive): Ending {
+/** The handler's end, once its steps have ended too. */
+async function settled(handler: unknown, own: SandboxContext): Promise<unknown> {
+  try {
+    return await handler
+  } finally {
+    await own.endSteps()
+  }
+}
+
+function directed({ kind, delay, reason, cause }: Directive): Ending {
   return {
     how: 'directed',
     kind,
     delay: Number.isFinite(delay) ? delay : String(delay),
     reason: String(reason),
+    cause: cause === undefined ? undefined : pack(cause),
   }
 }
 

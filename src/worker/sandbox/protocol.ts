@@ -7,6 +7,7 @@
 import type { Directive } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { LogLevel } from '../../core/job.js'
+import type { StepRecord, Wait } from '../../core/step.js'
 import type { Thrown } from './thrown.js'
 
 /** One job in one sandbox; numbered, because what an earlier one left behind may still speak. */
@@ -24,6 +25,8 @@ export interface Assignment {
   readonly maxAttempts: number
   readonly idempotencyKey: string
   readonly createdAt: number
+  /** The store's clock when it was assigned. */
+  readonly now: number
   readonly tags: readonly string[]
   readonly metadata: string | undefined
 }
@@ -57,6 +60,10 @@ export type Question =
       readonly options: string | undefined
     }
   | { readonly verb: 'children'; readonly of: string | undefined; readonly cursor: string | undefined }
+  /** Steps of earlier runs; values of steps cross as text too. */
+  | { readonly verb: 'read steps' }
+  /** Answered when they are stored. */
+  | { readonly verb: 'write steps'; readonly steps: readonly StepRecord[] }
 
 export type Answer = { readonly value: string } | { readonly error: Thrown }
 
@@ -67,7 +74,10 @@ export type Ending =
       readonly kind: Directive['kind']
       readonly delay: Duration
       readonly reason: string
+      readonly cause: Thrown | undefined
     }
+  /** The job waits; the steps are to be written with that. */
+  | { readonly how: 'waits'; readonly wait: Wait; readonly steps: readonly StepRecord[] }
   /** Threw the reason of its own signal. */
   | { readonly how: 'stopped' }
   | { readonly how: 'threw'; readonly error: Thrown }

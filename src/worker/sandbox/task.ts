@@ -1,8 +1,11 @@
 import type { Runtime } from '../../client/runtime.js'
+import { bounds } from '../../core/bounds.js'
+import type { Codec } from '../../core/codec.js'
 import { jsonCodec } from '../../core/codec.js'
 import { type AnyJob, Directive, type EnqueueOptions } from '../../core/definition.js'
 import { MillraceError } from '../../core/errors.js'
 import type { CompiledSandbox } from '../../core/handler.js'
+import type { StepRecord } from '../../core/step.js'
 import type { Run } from '../run.js'
 import type { Child, Death } from './child.js'
 import { awaitHearing } from './hearing.js'
@@ -42,11 +45,11 @@ export function converse(
         case 'report':
           return report(run, message.report, runtime)
         case 'ask':
-          return void answer(run, message, jobs).then((given) =>
+          return void answer(run, message, runtime, jobs).then((given) =>
             child.post({ type: 'answer', task, id: message.id, ...given }),
           )
         case 'ended':
-          return conclude(run, message.ending, resolve, reject)
+          return conclude(run, message.ending, runtime, resolve, reject)
         case 'crashed':
           lastWords = unpack(message.error)
       }
@@ -81,6 +84,7 @@ function assignment(task: number, run: Run, input: string | undefined, { limits 
     maxAttempts: job.maxAttempts,
     idempotencyKey: run.idempotencyKey,
     createdAt: job.createdAt,
+    now: run.storeTime(),
     tags: run.tags,
     metadata: job.metadata,
   }
@@ -96,21 +100,47 @@ function report(run: Run, { progress, logs }: Report, { events }: Runtime): void
   }
 }
 
-async function answer(run: Run, question: Question, jobs: ReadonlyMap<string, AnyJob>): Promise<Answer> {
+async function answer(
+  run: Run,
+  question: Question,
+  runtime: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<Answer> {
   try {
-    return { value: jsonCodec.encode(await ask(run, question, jobs), 'answer', Number.MAX_SAFE_INTEGER) }
+    const value = await ask(run, question, runtime, jobs)
+    return { value: jsonCodec.encode(value ?? null, 'answer', Number.MAX_SAFE_INTEGER) }
   } catch (error) {
     return { error: pack(error) }
   }
 }
 
-function ask(run: Run, question: Question, jobs: ReadonlyMap<string, AnyJob>): Promise<unknown> {
+async function ask(
+  run: Run,
+  question: Question,
+  { codec }: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<unknown> {
   switch (question.verb) {
     case 'enqueue':
       return enqueue(run, question, jobs)
     case 'children':
       return run.readChildren(question.of, question.cursor)
+    case 'read steps':
+      return recode(await run.stepStore.read(run), codec, jsonCodec)
+    case 'write steps':
+      return run.stepStore.write(run, recode(question.steps, jsonCodec, codec))
   }
+}
+
+/** The store's codec may be another than the sandbox's. */
+function recode(steps: readonly StepRecord[], from: Codec, to: Codec): StepRecord[] {
+  return steps.map((step) => ({
+    ...step,
+    value:
+      step.value === undefined
+        ? undefined
+        : to.encode(from.decode(step.value), `step '${step.name}'`, bounds.stepBytes),
+  }))
 }
 
 function enqueue(
@@ -133,6 +163,7 @@ function enqueue(
 function conclude(
   run: Run,
   ending: Ending,
+  { codec }: Runtime,
   resolve: (value: unknown) => void,
   reject: (error: unknown) => void,
 ): void {
@@ -140,7 +171,14 @@ function conclude(
     case 'returned':
       return resolve(ending.result === undefined ? undefined : jsonCodec.decode(ending.result))
     case 'directed':
-      return resolve(new Directive(ending.kind, ending.delay, ending.reason))
+      return resolve(
+        new Directive(ending.kind, ending.delay, ending.reason, ending.cause && unpack(ending.cause)),
+      )
+    case 'waits':
+      // The child is free for another job; nothing is to be killed.
+      run.kill = undefined
+      run.suspend(ending.wait, recode(ending.steps, jsonCodec, codec))
+      return resolve(undefined)
     case 'stopped':
       return reject(run.stopped)
     case 'threw':

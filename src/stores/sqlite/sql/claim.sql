@@ -1,5 +1,5 @@
 -- :take  the head of a lane
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason
 FROM millrace_ready r JOIN millrace_job j ON j.seq = r.seq
 WHERE r.queue = ? AND r.lane = ?
 ORDER BY r.seq LIMIT ?
@@ -8,7 +8,7 @@ ORDER BY r.seq LIMIT ?
 SELECT seq FROM millrace_ready WHERE queue = ? AND lane = ? LIMIT 1
 
 -- :again  what a claim that is asked a second time holds already
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, l.at
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, l.at
 FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.token = ?
 

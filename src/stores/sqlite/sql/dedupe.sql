@@ -8,11 +8,11 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
 -- :replace  the waiting job becomes the new one, but for its id
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, guard = ?, stepped = NULL, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
 WHERE seq = ?
 
 -- :held  the job that has a key
-SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, EXISTS (
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?

@@ -1,6 +1,6 @@
--- :held
-SELECT j.id, l.token, l.seq, j.kind, j.cancel_reason
-FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq WHERE l.worker = ?
+-- :held  one job, if it is under this lease
+SELECT j.cancel_reason AS reason FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
+WHERE l.worker = ? AND l.seq = ? AND l.token = ?
 
 -- :progress
 UPDATE millrace_job SET progress = ? WHERE seq = ?

@@ -54,10 +54,10 @@ WHERE seq = ?
 UPDATE millrace_parent SET failed = 0, doomed = NULL WHERE seq = ? RETURNING waiting
 
 -- :seal
-UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting
+UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting, alarmed
 
 -- :waitOn  no longer only until a certain time
-UPDATE millrace_job SET due_at = NULL WHERE seq = ?
+UPDATE millrace_job SET state = 4, due_at = NULL WHERE seq = ?
 
 -- :doom
 UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting > 0

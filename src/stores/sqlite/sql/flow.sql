@@ -43,7 +43,7 @@ INSERT INTO millrace_line (queue, lane, name) VALUES (?, ?, ?) RETURNING id
 UPDATE millrace_line SET served = ?, tag = ?, back_tag = ?, jobs = ? WHERE id = ?
 
 -- :heads
-SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.grp, j.key, j.gated, t.rank
+SELECT j.seq, j.id, j.kind, j.input, j.attempt, j.crashes, j.created_at, j.ready_at, j.retry_delay, j.overrides, j.tags, j.metadata, j.stepped, j.cancel_reason, j.grp, j.key, j.gated, t.rank
 FROM millrace_turn t JOIN millrace_job j ON j.seq = t.seq
 WHERE t.line = ? ORDER BY t.rank, t.seq LIMIT ?
 

@@ -33,9 +33,10 @@ WHERE (l.worker, l.seq) > (?, ?) ORDER BY l.worker, l.seq LIMIT ?
 SELECT *, NULL AS lease_at, NULL AS lease_worker, due_at AS k1, seq AS k2, 0 AS k3
 FROM millrace_job WHERE due_at IS NOT NULL AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?
 
--- :blocked
-SELECT *, NULL AS lease_at, NULL AS lease_worker, seq AS k1, 0 AS k2, 0 AS k3
-FROM millrace_job WHERE state = 4 AND seq > ? ORDER BY seq LIMIT ?
+-- :blocked  the soonest first, then those that no time wakes
+SELECT *, NULL AS lease_at, NULL AS lease_worker, coalesce(due_at, 9007199254740991) AS k1, seq AS k2, 0 AS k3
+FROM millrace_job WHERE state = 4 AND (coalesce(due_at, 9007199254740991), seq) > (?, ?)
+ORDER BY coalesce(due_at, 9007199254740991), seq LIMIT ?
 
 -- :finished  newest first
 SELECT *, NULL AS lease_at, NULL AS lease_worker, expires_at AS k1, seq AS k2, 0 AS k3

@@ -16,23 +16,23 @@ DELETE FROM millrace_attempt WHERE seq BETWEEN ? AND ?
 -- :removeLogs
 DELETE FROM millrace_log WHERE seq BETWEEN ? AND ?
 
--- :firstAttempt
-SELECT 1 FROM millrace_attempt WHERE seq BETWEEN ? AND ? LIMIT 1
+-- :removeSteps
+DELETE FROM millrace_step WHERE seq BETWEEN ? AND ?
 
--- :firstLog
-SELECT 1 FROM millrace_log WHERE seq BETWEEN ? AND ? LIMIT 1
+-- :beside  what is kept beside jobs at these positions
+WITH at (first, last) AS (SELECT ?, ?)
+SELECT EXISTS (SELECT 1 FROM millrace_attempt WHERE seq BETWEEN first AND last) AS attempts,
+  EXISTS (SELECT 1 FROM millrace_log WHERE seq BETWEEN first AND last) AS logs,
+  EXISTS (SELECT 1 FROM millrace_step WHERE seq BETWEEN first AND last) AS steps,
+  EXISTS (SELECT 1 FROM millrace_link WHERE parent BETWEEN first AND last) AS links,
+  EXISTS (SELECT 1 FROM millrace_parent WHERE seq BETWEEN first AND last) AS parents
+FROM at
 
 -- :removeLinks
 DELETE FROM millrace_link WHERE parent BETWEEN ? AND ?
 
--- :firstLink
-SELECT 1 FROM millrace_link WHERE parent BETWEEN ? AND ? LIMIT 1
-
 -- :removeParents
 DELETE FROM millrace_parent WHERE seq BETWEEN ? AND ?
-
--- :firstParent
-SELECT 1 FROM millrace_parent WHERE seq BETWEEN ? AND ? LIMIT 1
 
 -- :completeSilent
 UPDATE millrace_job SET
@@ -47,7 +47,7 @@ WHERE seq = ?
 -- :move  any other outcome
 UPDATE millrace_job SET
   state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
-  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = ?
+  finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 

@@ -1,6 +1,7 @@
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
--- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard.
+-- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
+-- 4 a handler that undoes what it did when the job is cancelled.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
@@ -70,37 +71,44 @@ CREATE TABLE millrace_link (
 CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
+  n      INTEGER PRIMARY KEY,          -- in the order in which they were written
   seq    INTEGER NOT NULL,
   name   TEXT NOT NULL,
-  n      INTEGER NOT NULL,
   value  TEXT,
+  open   INTEGER NOT NULL,             -- 1: a sleep or a wait that is not over
   until  INTEGER,
   signal INTEGER,
   at     INTEGER NOT NULL,
-  PRIMARY KEY (seq, name)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (seq, name)
+) STRICT;
 
+-- What blocked jobs wait for, in the order in which they began to.
 CREATE TABLE millrace_wait (
+  n     INTEGER PRIMARY KEY,
   seq   INTEGER NOT NULL,
   step  TEXT NOT NULL,
   key   TEXT NOT NULL,
   after INTEGER NOT NULL,
-  PRIMARY KEY (seq, step)
-) STRICT, WITHOUT ROWID;
+  UNIQUE (seq, step)
+) STRICT;
 
 CREATE INDEX millrace_wait_key ON millrace_wait (key);
+
+-- Blocked jobs are listed like others that wait: the soonest first, then those that no time wakes.
+DROP INDEX millrace_job_blocked;
+CREATE INDEX millrace_job_blocked ON millrace_job (coalesce(due_at, 9007199254740991), seq) WHERE state = 4;
 
 CREATE TABLE millrace_signal (
   n          INTEGER PRIMARY KEY AUTOINCREMENT,
   key        TEXT NOT NULL,
   id         TEXT NOT NULL,
   payload    TEXT,
-  at         INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   spreading  INTEGER NOT NULL DEFAULT 0, -- 1: more jobs waited for it than one call wakes
   UNIQUE (key, id)
 ) STRICT;
 
+CREATE INDEX millrace_signal_key ON millrace_signal (key);
 CREATE INDEX millrace_signal_expires ON millrace_signal (expires_at);
 CREATE INDEX millrace_signal_spreading ON millrace_signal (n) WHERE spreading = 1;
 

@@ -1,0 +1,83 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Duration } from './duration.js'
+
+/** What the function of a step gets. */
+export interface StepContext {
+  /** The same whenever this step of this job runs: an idempotency key for whoever it talks to. */
+  readonly key: string
+}
+
+export interface SleepOptions {
+  /** @default 'sleep' */
+  readonly name?: string
+}
+
+export interface WaitForOptions {
+  /** Gives undefined when no signal has come by then. @default no limit */
+  readonly timeout?: Duration
+  /** @default 'wait:' and the key */
+  readonly name?: string
+}
+
+/** A part of `step.all`: what a step gave, or a function that takes steps. */
+export type StepPart<R = unknown> = PromiseLike<R> | (() => R | PromiseLike<R>)
+
+type PartResult<P> = P extends () => infer R ? Awaited<R> : Awaited<P>
+
+/**
+ * Durable parts of a handler. Each has a name; the same name again is numbered (`charge`, `charge#2`), in the order
+ * of the calls. A later run of the job, after a retry, a crash, a sleep or a wait, runs the handler from the top,
+ * and each step that is done gives at once what it gave before. So a handler has to take its steps in the same
+ * order whenever it runs, and what stands between them is done again.
+ *
+ * A sleep and a wait give the slot back and spend no attempt. The handler goes no further: its promise never
+ * settles, no `catch` and no `finally` runs, and what it does beside its steps is forgotten. That happens when no
+ * step of it is running. Steps cannot be taken inside of a step's function.
+ */
+export interface Step {
+  /**
+   * Runs `fn` and keeps what it gives, up to 1 MiB, before it resolves. What it throws is not kept: a retry runs
+   * it again, as does a worker that was lost midway, so that it must be safe to repeat; `key` is for that.
+   */
+  <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R>
+  /** Goes on after this long, by the store's clock, up to 10 years. */
+  sleep(duration: Duration, options?: SleepOptions): Promise<void>
+  /** Goes on at this time, by the store's clock; at once when it is over. */
+  until(time: Date | number, options?: SleepOptions): Promise<void>
+  /**
+   * Waits for `mill.signal(key, payload)` and gives the payload; undefined when the time is over. The job gets
+   * each signal of a key once, in their order, also those that were sent before and are still kept.
+   */
+  waitFor<Schema extends StandardSchemaV1>(
+    key: string,
+    options: WaitForOptions & { readonly schema: Schema; readonly timeout: Duration },
+  ): Promise<StandardSchemaV1.InferOutput<Schema> | undefined>
+  waitFor<Schema extends StandardSchemaV1>(
+    key: string,
+    options: WaitForOptions & { readonly schema: Schema },
+  ): Promise<StandardSchemaV1.InferOutput<Schema>>
+  waitFor<Payload = unknown>(
+    key: string,
+    options: WaitForOptions & { readonly timeout: Duration },
+  ): Promise<Payload | undefined>
+  waitFor<Payload = unknown>(key: string, options?: WaitForOptions): Promise<Payload>
+  /**
+   * Takes several parts at the same time and gives their results in the same shape. When one fails, the others
+   * are let finish, but for those that sleep or wait, before it throws the first error.
+   */
+  all<const Parts extends readonly StepPart[]>(
+    parts: Parts,
+  ): Promise<{ -readonly [K in keyof Parts]: PartResult<Parts[K]> }>
+  all<const Parts extends Readonly<Record<string, StepPart>>>(
+    parts: Parts,
+  ): Promise<{ -readonly [K in keyof Parts]: PartResult<Parts[K]> }>
+  /**
+   * A step that commits together with what `fn` writes with `tx`: both are there, or neither. `tx` is what the
+   * engine has: for SQLite a better-sqlite3 database inside a transaction. Refused where the engine has none, and
+   * in a sandbox.
+   */
+  transaction<R, Tx = unknown>(
+    name: string,
+    fn: (tx: Tx, context: StepContext) => R | PromiseLike<R>,
+  ): Promise<R>
+}
