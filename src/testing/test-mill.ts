@@ -41,7 +41,7 @@ export type Enqueued<I> = JobSnapshot & { readonly input: I }
 const realTimeout = 10_000
 const mostRounds = 100_000
 /** Times that schedules may fire while a drain waits for what is due later. */
-const mostFirings = 2_000
+const mostFirings = 1_000
 /** Looks in a row, a millisecond apart, that find a worker with nothing to do. */
 const surelyIdle = 3
 const everything = { completed: Number.MAX_SAFE_INTEGER, dead: Number.MAX_SAFE_INTEGER }
