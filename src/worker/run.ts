@@ -234,18 +234,23 @@ export class Run implements JobContext {
 
   /** What was reported and not yet written; the caller writes it. */
   takeReport(): Report | undefined {
-    const steps = this.#lastSteps ?? this.#steps?.take()
-    if (this.#progressText === undefined && this.#logLines === undefined && !steps?.length) return undefined
-    const report = { progress: this.#progressText, logs: this.#logLines, steps }
+    if (this.#progressText === undefined && this.#logLines === undefined) return undefined
+    const report = { progress: this.#progressText, logs: this.#logLines }
     this.#progressText = undefined
     this.#logLines = undefined
     return report
   }
 
+  /** What goes with its outcome: also sleeps and waits that began, which nothing else must carry past it. */
+  takeLastReport(): Report | undefined {
+    const report = this.takeReport()
+    const steps = this.#lastSteps ?? this.#steps?.take() ?? []
+    return steps.length === 0 ? report : { progress: undefined, logs: undefined, ...report, steps }
+  }
+
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
-    this.#steps?.restore(report.steps ?? [])
     if (report.logs !== undefined)
       this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }

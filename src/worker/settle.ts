@@ -55,7 +55,7 @@ export class Exchange {
     // What a failed attempt added goes with it: the next attempt will add it again.
     const inserts = outcome.to === 'completed' && run?.inserts !== undefined ? [...run.inserts] : undefined
     const { id, token } = job
-    this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeReport() }, run })
+    this.#ended.push({ job, settlement: { id, token, outcome, inserts, report: run?.takeLastReport() }, run })
     this.wake()
   }
 

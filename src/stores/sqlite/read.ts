@@ -152,7 +152,7 @@ export function makeRead(tables: Tables, steps: Steps) {
       case 'retrying':
         return scans.waiting.all(k1, k2, size)
       case 'blocked':
-        return scans.blocked.all(k1, k2, size)
+        return scans.blocked.all(k1, k2, k1, size)
       default:
         if (filter.cause !== undefined) return scans.causeMembers.all(filter.cause, k1, k2, size)
         return scans.finished.all(stateNumber[filter.state], k1, k2, size)
