@@ -80,9 +80,9 @@ export class Steps {
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
-        sleep: (duration: Duration, options?: SleepOptions) => this.#sleep(duration, options),
-        until: (time: Date | number, options?: SleepOptions) => this.#until(time, options),
-        waitFor: (key: string, options?: WaitForOptions) => this.#waitFor(key, options),
+        sleep: (duration: Duration, options?: SleepOptions) => quietly(this.#sleep(duration, options)),
+        until: (time: Date | number, options?: SleepOptions) => quietly(this.#until(time, options)),
+        waitFor: (key: string, options?: WaitForOptions) => quietly(this.#waitFor(key, options)),
         all: (parts: Parts) => this.#all(parts),
         transaction: <R>(name: string, fn: (tx: never, context: StepContext) => R | PromiseLike<R>) =>
           this.#transaction(name, fn),
@@ -371,6 +371,12 @@ type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
 
 async function start(part: StepPart): Promise<unknown> {
   return typeof part === 'function' ? part() : part
+}
+
+/** A wait that the handler has not come to yet may be told of a stop: that is no error of its own. */
+function quietly<R>(wait: Promise<R>): Promise<R> {
+  wait.catch(() => {})
+  return wait
 }
 
 function sizeOf(text: string | undefined): number {

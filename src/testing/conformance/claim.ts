@@ -50,6 +50,7 @@ export function claimTests(test: Test): void {
       family: undefined,
       guard: undefined,
       stepped: false,
+      cancelReason: undefined,
     })
   })
 
