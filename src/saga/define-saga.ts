@@ -60,7 +60,7 @@ export type NamedSagaStep<Input, Results> = {
 }[keyof Results & string]
 
 export interface CompensationOptions {
-  /** How often each compensation is tried. @default 10 */
+  /** How often each compensation is tried, up to 100 times. @default 10 */
   readonly maxAttempts?: number
   /** The job sleeps between the tries. @default { type: 'exponential', initialDelay: '1s', maxDelay: '5m', jitter: 'full' } */
   readonly backoff?: BackoffOptions
@@ -144,7 +144,7 @@ function compilePlan(
     maxAttempts: integer(maxAttempts ?? defaults.maxAttempts, 'maxAttempts', 1, bounds.attempts),
     retryable,
     undo: {
-      maxAttempts: integer(compensation.maxAttempts ?? 10, 'compensation.maxAttempts', 1, 1_000),
+      maxAttempts: integer(compensation.maxAttempts ?? 10, 'compensation.maxAttempts', 1, 100),
       backoff: compileBackoff(compensation.backoff ?? {}),
     },
   }

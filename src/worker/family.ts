@@ -27,7 +27,7 @@ export async function obstacle(
   const links = await inTheWay(run.job.id, runtime)
   const compensated = links.find(({ onFailure }) => onFailure === 'compensate')
   if (compensated !== undefined) {
-    run.undo = await undoOf(run, runtime, jobs)
+    run.consequences = await undoOf(run, runtime, jobs)
     return dies(run, runtime, childFailed('COMPENSATED', compensated, `; what undoes the others was added`))
   }
   const dead = links.find(({ end }) => end === 'dead')

@@ -66,8 +66,8 @@ export class Run implements JobContext {
   /** Ends what runs it, or its wait for that, when it runs in a sandbox. */
   kill: (() => void) | undefined
   inserts: NewJob[] | undefined
-  /** Added if it dies of a child: what undoes the others. */
-  undo: NewJob[] | undefined
+  /** What the worker adds with an outcome other than completion, such as what undoes the children of a flow. */
+  consequences: NewJob[] | undefined
   /** Of a transactional definition. */
   readonly transaction: RunTransaction | undefined
   readonly #runtime: Runtime
@@ -300,18 +300,23 @@ export class Run implements JobContext {
 
   /** What was reported and not yet written; the caller writes it. */
   takeReport(): Report | undefined {
-    const steps = this.#lastSteps ?? this.#steps?.take()
-    if (this.#progressText === undefined && this.#logLines === undefined && !steps?.length) return undefined
-    const report = { progress: this.#progressText, logs: this.#logLines, steps }
+    if (this.#progressText === undefined && this.#logLines === undefined) return undefined
+    const report = { progress: this.#progressText, logs: this.#logLines }
     this.#progressText = undefined
     this.#logLines = undefined
     return report
   }
 
+  /** What goes with its outcome: also sleeps and waits that began, which nothing else must carry past it. */
+  takeLastReport(): Report | undefined {
+    const report = this.takeReport()
+    const steps = this.#lastSteps ?? this.#steps?.take() ?? []
+    return steps.length === 0 ? report : { progress: undefined, logs: undefined, ...report, steps }
+  }
+
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
-    this.#steps?.restore(report.steps ?? [])
     if (report.logs !== undefined)
       this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }

@@ -24,9 +24,9 @@ interface Ended {
 
 export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: Run | undefined): Settlement {
   // What a failed attempt added goes with it: the next attempt will add it again.
-  const added = outcome.to === 'completed' ? run?.inserts : run?.undo
+  const added = outcome.to === 'completed' ? run?.inserts : run?.consequences
   const inserts = added === undefined ? undefined : [...added]
-  return { id, token, outcome, inserts, report: run?.takeReport() }
+  return { id, token, outcome, inserts, report: run?.takeLastReport() }
 }
 
 const firstRetryMs = 50

@@ -45,8 +45,8 @@ interface Open {
   readonly reject: (reason: unknown) => void
 }
 
-/** Set inside the function of a step. */
-const inside = new AsyncLocalStorage<string>()
+/** Set inside the function of a step, and in all that it sets off: also in runs of other jobs. */
+const inside = new AsyncLocalStorage<{ readonly steps: Steps; readonly name: string }>()
 
 /**
  * The steps of one run. It is suspended when it waits for something and no step is running; looked at a turn
@@ -80,9 +80,9 @@ export class Steps {
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
-        sleep: (duration: Duration, options?: SleepOptions) => this.#sleep(duration, options),
-        until: (time: Date | number, options?: SleepOptions) => this.#until(time, options),
-        waitFor: (key: string, options?: WaitForOptions) => this.#waitFor(key, options),
+        sleep: (duration: Duration, options?: SleepOptions) => quietly(this.#sleep(duration, options)),
+        until: (time: Date | number, options?: SleepOptions) => quietly(this.#until(time, options)),
+        waitFor: (key: string, options?: WaitForOptions) => quietly(this.#waitFor(key, options)),
         all: (parts: Parts) => this.#all(parts),
         transaction: <R>(name: string, fn: (tx: never, context: StepContext) => R | PromiseLike<R>) =>
           this.#transaction(name, fn),
@@ -99,22 +99,21 @@ export class Steps {
     })
   }
 
-  /** What is to be written; the caller does. */
+  /** What is to be written with the outcome; the caller does. */
   take(): StepRecord[] {
     const steps = [...this.#unwritten.values()]
     this.#unwritten.clear()
     return steps
   }
 
-  /** Takes back what could not be written. */
-  restore(steps: readonly StepRecord[]): void {
+  #restore(steps: readonly StepRecord[]): void {
     for (const step of steps) this.#unwritten.set(step.name, step)
   }
 
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
-      const value = await inside.run(name, async () => fn({ key: this.#key(name) }))
+      const value = await inside.run({ steps: this, name }, async () => fn({ key: this.#key(name) }))
       await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
       return value
     })
@@ -126,7 +125,8 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        const work = inside.run(name, async () => fn(transaction.tx as never, { key: this.#key(name) }))
+        const context = { key: this.#key(name) }
+        const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
       } catch (error) {
@@ -241,7 +241,7 @@ export class Steps {
     if (this.#over) throw tooLate(this.#host.jobId)
     this.#mayGoOn()
     const within = inside.getStore()
-    if (within !== undefined) throw nested(base, within)
+    if (within?.steps === this) throw nested(base, within.name)
     const name = this.#nameOf(base)
     this.#busy++
     try {
@@ -302,7 +302,7 @@ export class Steps {
     try {
       await write([...others, done])
     } catch (error) {
-      this.restore(others)
+      this.#restore(others)
       throw error
     }
     this.#bytes += sizeOf(done.value)
@@ -371,6 +371,12 @@ type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
 
 async function start(part: StepPart): Promise<unknown> {
   return typeof part === 'function' ? part() : part
+}
+
+/** A wait that the handler has not come to yet may be told of a stop: that is no error of its own. */
+function quietly<R>(wait: Promise<R>): Promise<R> {
+  wait.catch(() => {})
+  return wait
 }
 
 function sizeOf(text: string | undefined): number {

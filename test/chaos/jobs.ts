@@ -74,7 +74,7 @@ function bookingBy(act: (id: string, name: string, key: string) => number) {
   return defineSaga<Booking>({
     name: 'booking',
     ...policy(),
-    compensation: { maxAttempts: 1_000, backoff: { type: 'fixed', initialDelay: 50, jitter: 'none' } },
+    compensation: { maxAttempts: 100, backoff: { type: 'fixed', initialDelay: 50, jitter: 'none' } },
     steps: ['flight', 'hotel', 'car'].map((name) => ({
       name,
       run({ input, jobId, key }: { input: Booking; jobId: string; key: string }) {

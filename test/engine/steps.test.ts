@@ -163,6 +163,18 @@ describe('steps', () => {
     ])
   })
 
+  test('a job that the step of another sets off takes steps of its own', async () => {
+    const inner = defineJob({ name: 'inner', run: (_: null, { step }) => step('own', () => 'inner') })
+    const outer = defineJob({
+      name: 'outer',
+      run: (_: null, { step }) =>
+        step('set-off', async () => (await mill.enqueue(inner, null)).result({ timeout: '10s' })),
+    })
+    const mill = realMill({ jobs: [inner, outer] })
+    await mill.worker().start()
+    expect(await (await mill.enqueue(outer, null)).result({ timeout: '10s' })).toBe('inner')
+  })
+
   test('a batch handler is told that it has none', async () => {
     const batch = defineBatchJob({
       name: 'together',

@@ -59,9 +59,9 @@ export function wakeBySignal(tables: Tables, entry: Entry, now: number): boolean
   return came
 }
 
-/** Makes a blocked job ready, whatever the reason. */
+/** Makes a job that waits ready, whatever for and whatever the reason. */
 export function wake(tables: Tables, entry: Entry, now: number): void {
-  endOverdue(entry, now)
+  if (entry.state === 'blocked') endOverdue(entry, now)
   tables.leave(entry)
   storyOf(entry).readyAt = now
   tables.enter(entry, 'pending', 0)

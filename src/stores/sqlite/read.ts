@@ -92,6 +92,7 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
     running: db.prepare<number[], ListedRow>(sql.running),
     waiting: db.prepare<number[], ListedRow>(sql.waiting),
     blocked: db.prepare<number[], ListedRow>(sql.blocked),
+    blockedAlike: db.prepare<number[], ListedRow>(sql.blockedAlike),
     finished: db.prepare<number[], ListedRow>(sql.finished),
     causeMembers: db.prepare<(string | number)[], ListedRow>(sql.causeMembers),
   }
@@ -155,7 +156,7 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
       case 'retrying':
         return scans.waiting.all(k1, k2, size)
       case 'blocked':
-        return scans.blocked.all(k1, k2, size)
+        return scanBlocked(k1, k2, size)
       default:
         if (filter.cause !== undefined) return scans.causeMembers.all(filter.cause, k1, k2, size)
         return scans.finished.all(stateNumber[filter.state], k1, k2, size)
@@ -169,6 +170,11 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
     const rest = size - plain.length
     const inTurn = k1 < firstInTurn ? scans.inTurn.all(0, 0, 0, rest) : scans.inTurn.all(k1, k2, k3, rest)
     return [...plain, ...inTurn]
+  }
+
+  function scanBlocked(k1: number, k2: number, size: number): ListedRow[] {
+    const alike = scans.blockedAlike.all(k1, k2, size)
+    return alike.length === size ? alike : [...alike, ...scans.blocked.all(k1, size - alike.length)]
   }
 
   function matches(row: JobRow, filter: JobFilter): boolean {

@@ -426,8 +426,12 @@ FROM millrace_job WHERE due_at IS NOT NULL AND (due_at, seq) > (?, ?) ORDER BY d
 `,
   blocked: `
 SELECT *, NULL AS lease_at, NULL AS lease_worker, coalesce(due_at, 9007199254740991) AS k1, seq AS k2, 0 AS k3
-FROM millrace_job WHERE state = 4 AND (coalesce(due_at, 9007199254740991), seq) > (?, ?)
+FROM millrace_job WHERE state = 4 AND coalesce(due_at, 9007199254740991) > ?
 ORDER BY coalesce(due_at, 9007199254740991), seq LIMIT ?
+`,
+  blockedAlike: `
+SELECT *, NULL AS lease_at, NULL AS lease_worker, coalesce(due_at, 9007199254740991) AS k1, seq AS k2, 0 AS k3
+FROM millrace_job WHERE state = 4 AND coalesce(due_at, 9007199254740991) = ? AND seq > ? ORDER BY seq LIMIT ?
 `,
   finished: `
 SELECT *, NULL AS lease_at, NULL AS lease_worker, expires_at AS k1, seq AS k2, 0 AS k3
