@@ -1,3 +1,4 @@
+export { BatchHandle, type BatchProgress, type Callback, type NewBatch } from './client/batch.js'
 export {
   type DeadFilter,
   type DeadGroup,

@@ -1,3 +1,4 @@
+import { Batches, type BatchHandle, type NewBatch } from './client/batch.js'
 import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
@@ -95,6 +96,7 @@ export class Millrace {
   readonly #inspector: Inspector
   readonly #enqueuer: Enqueuer
   readonly #flows: Flows
+  readonly #batches: Batches
   readonly #schedules: Schedules
   readonly #workers = new Set<Worker>()
 
@@ -105,6 +107,7 @@ export class Millrace {
     this.#inspector = new Inspector(this.#runtime)
     this.#enqueuer = new Enqueuer(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.#flows = new Flows(this.#runtime, this.#inspector, this.#runtime.declarations)
+    this.#batches = new Batches(this.#runtime, this.#inspector, this.#runtime.declarations)
     this.#schedules = new Schedules(this.#runtime, this.#enqueuer, this.#runtime.declarations)
     this.dead = new DeadLetters(this.#runtime, this.#inspector, this.#jobs)
     this.idempotency = new Idempotency(this.#runtime)
@@ -166,6 +169,14 @@ export class Millrace {
     options?: FlowOptions,
   ): Promise<FlowHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
     return this.#flows.chain(links, options)
+  }
+
+  /** A set of jobs, to be added to it, with jobs that follow from what becomes of them. Seal it after the last one. */
+  batch<C, S, D>(options: NewBatch<C, S, D>): Promise<BatchHandle>
+  /** The handle of a batch by its id. */
+  batch(id: string): BatchHandle
+  batch<C, S, D>(given: string | NewBatch<C, S, D>): BatchHandle | Promise<BatchHandle> {
+    return typeof given === 'string' ? this.#batches.handle(given) : this.#batches.make(given)
   }
 
   /** The handle of a job by its id. Pass its definition to type the result: `mill.job(id, sendEmail)`. */

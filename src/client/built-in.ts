@@ -1,7 +1,18 @@
 /** Jobs that Millrace itself runs; every worker knows them. */
 import { type AnyJob, defineJob } from '../core/definition.js'
+import type { NewJob } from '../core/job.js'
 
 /** Ends a flow that has several last jobs: it waits for all of them. */
 export const joinJob = defineJob({ name: 'millrace/join', run() {} })
 
-export const builtInJobs: ReadonlyMap<string, AnyJob> = new Map([[joinJob.name, joinJob]])
+export const callbacks = ['onComplete', 'onSuccess', 'onDead'] as const
+
+/** What a batch adds when something has become of it. */
+export type BatchInput = { [K in (typeof callbacks)[number]]?: NewJob }
+
+/** Waits for the jobs of a batch. It is never called: the worker decides what a batch that wakes does. */
+export const batchJob = defineJob({ name: 'millrace/batch', maxAttempts: 100, run(_: BatchInput) {} })
+
+export const builtInJobs: ReadonlyMap<string, AnyJob> = new Map<string, AnyJob>(
+  [joinJob, batchJob].map((job) => [job.name, job]),
+)

@@ -1,11 +1,12 @@
 import { bounds } from '../core/bounds.js'
-import { type AnyJob, checkDefinition, type JobDefinition, parseInput } from '../core/definition.js'
+import { checkDefinition, type JobDefinition, parseInput } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError, queueFull } from '../core/errors.js'
 import type { FailurePolicy, NewFamily } from '../core/family.js'
 import { isFinal, type NewJob } from '../core/job.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
 import {
+  cannotDedupe,
   type NodeOptions,
   type PlannedNode,
   type PlanStep,
@@ -136,7 +137,7 @@ export class Flows {
     await parseInput(job, input)
     const text = encodeInput(this.#runtime, input)
     const place = placement(job, input, options)
-    if (place?.dedupe !== undefined) throw cannotDedupe(job)
+    if (place?.dedupe !== undefined) throw cannotDedupe(job.name)
     if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
     return { planned, text, place, undo: compensate && undoText(compensate, text) }
   }
@@ -267,14 +268,6 @@ function flowId(id: string): string {
   const most = bounds.idLength - ordinalDigits - 1
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a flow`, most)
   return id
-}
-
-function cannotDedupe(job: AnyJob): MillraceError {
-  return new MillraceError(
-    'INVALID_OPTION',
-    `job '${job.name}' has a dedupe key, and in a flow no job can stand for another; use a definition without one`,
-    { field: 'dedupe', value: job.name },
-  )
 }
 
 function gone(id: string): MillraceError {

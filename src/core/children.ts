@@ -2,7 +2,10 @@ import { type Child, checkDefinition, type JobContext } from './definition.js'
 import { MillraceError } from './errors.js'
 
 export interface ChildPage {
+  /** Those that have ended. */
   readonly children: readonly Child[]
+  /** Ids of those that have not. */
+  readonly open: readonly string[]
   readonly cursor: string | undefined
 }
 

@@ -94,6 +94,7 @@ const permanent: readonly ErrorCode[] = [
   'PAYLOAD_NOT_SERIALISABLE',
   'PAYLOAD_TOO_LARGE',
   'HANDLER_MISSING',
+  'CHILD_FAILED',
   'TOO_MANY_STEPS',
   'COMPENSATION_FAILED',
 ]

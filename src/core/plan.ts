@@ -31,6 +31,28 @@ interface NodeBase<Job> {
   readonly after?: readonly string[]
 }
 
+export const nodeOptions: readonly (keyof NodeOptions)[] = [
+  'queue',
+  'priority',
+  'maxAttempts',
+  'maxCrashes',
+  'timeout',
+  'retain',
+  'backoff',
+  'group',
+  'key',
+  'tags',
+  'metadata',
+]
+
+export function cannotDedupe(job: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `job '${job}' has a dedupe key, and in a flow no job can stand for another; use a definition without one`,
+    { field: 'dedupe', value: job },
+  )
+}
+
 /** One job of a flow. */
 export interface PlannedNode {
   readonly ordinal: number
@@ -164,6 +186,7 @@ function checkNode(raw: unknown, path: string, more: readonly string[]): AnyNode
   const spec = raw as AnyNode
   if (typeof spec.job?.run !== 'function' || spec.job.policy === undefined)
     throw invalid(`${path}.job`, spec.job, 'a definition made by defineJob')
+  if (spec.options !== undefined) noUnknownIn(`${path}.options`, spec.options, nodeOptions)
   if (spec.onFailure !== undefined) oneOf(spec.onFailure, failurePolicies, `${path}.onFailure`)
   return spec
 }

@@ -1,5 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Child, JobDefinition } from './definition.js'
 import type { Duration } from './duration.js'
+import type { NodeOptions } from './plan.js'
 
 /** What the function of a step gets. */
 export interface StepContext {
@@ -19,6 +21,15 @@ export interface WaitForOptions {
   readonly name?: string
 }
 
+export interface ChildrenOptions extends NodeOptions {
+  /**
+   * What a child means that died or was cancelled. `fail`: the step throws CHILD_FAILED, which no retry of this job
+   * would mend; when the child is retried, the job waits for it again. `continue`: the step gives all children with
+   * their states. `ignore`: it gives the results of the others. @default 'fail'
+   */
+  readonly onFailure?: 'fail' | 'continue' | 'ignore'
+}
+
 /** A part of `step.all`: what a step gave, or a function that takes steps. */
 export type StepPart<R = unknown> = PromiseLike<R> | (() => R | PromiseLike<R>)
 
@@ -30,7 +41,7 @@ type PartResult<P> = P extends () => infer R ? Awaited<R> : Awaited<P>
  * and each step that is done gives at once what it gave before. So a handler has to take its steps in the same
  * order whenever it runs, and what stands between them is done again.
  *
- * A sleep and a wait give the slot back and spend no attempt. The handler goes no further: its promise never
+ * A sleep, a wait and children give the slot back and spend no attempt. The handler goes no further: its promise never
  * settles, no `catch` and no `finally` runs, and what it does beside its steps is forgotten. That happens when no
  * step of it is running. Steps cannot be taken inside of a step's function.
  */
@@ -71,6 +82,22 @@ export interface Step {
   all<const Parts extends Readonly<Record<string, StepPart>>>(
     parts: Parts,
   ): Promise<{ -readonly [K in keyof Parts]: PartResult<Parts[K]> }>
+  /**
+   * Adds a job for each input, a hundred thousand of them if need be, waits until all of them have ended, and gives
+   * their results in the order of the inputs.
+   */
+  children<I, O, R>(
+    name: string,
+    job: JobDefinition<I, O, R>,
+    inputs: Iterable<NoInfer<I>>,
+    options: ChildrenOptions & { readonly onFailure: 'continue' },
+  ): Promise<Child<R>[]>
+  children<I, O, R>(
+    name: string,
+    job: JobDefinition<I, O, R>,
+    inputs: Iterable<NoInfer<I>>,
+    options?: ChildrenOptions,
+  ): Promise<R[]>
   /**
    * A step that commits together with what `fn` writes with `tx`: both are there, or neither. `tx` is what the
    * engine has: for SQLite a better-sqlite3 database inside a transaction. Refused where the engine has none, and

@@ -6,4 +6,5 @@ export {
 } from './conformance/index.js'
 export { type RunJobOptions, type RunJobResult, runBatch, runJob } from './run-job.js'
 export { type DrainOptions, type Enqueued, TestMill, type TestMillOptions } from './test-mill.js'
+export type { TrialChild } from './trial-children.js'
 export { VirtualClock } from './virtual-clock.js'

@@ -5,7 +5,7 @@ import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import type { AnyJob, JobDefinition } from '../core/definition.js'
 import { Emitter } from '../core/events.js'
-import type { ClaimedJob, Failure, JobState, LogLevel } from '../core/job.js'
+import type { ClaimedJob, Failure, JobState, LogLevel, NewJob } from '../core/job.js'
 import { type Outcome, waiting } from '../core/lifecycle.js'
 import { invalid } from '../core/options.js'
 import type { StepRecord } from '../core/step.js'
@@ -15,6 +15,7 @@ import { execute } from '../worker/execute.js'
 import { executeBatch } from '../worker/execute-batch.js'
 import { Run, type RunListener } from '../worker/run.js'
 import { noTransactions, type StepStore } from '../worker/step-keeper.js'
+import { type TrialChild, TrialChildren } from './trial-children.js'
 import { VirtualClock } from './virtual-clock.js'
 
 export interface RunJobOptions {
@@ -32,6 +33,8 @@ export interface RunJobOptions {
    * that gave undefined has timed out.
    */
   readonly steps?: Readonly<Record<string, unknown>>
+  /** What it waited for, in the order in which that was added. */
+  readonly children?: readonly TrialChild[]
 }
 
 /** What one attempt did. */
@@ -79,14 +82,17 @@ export async function runBatch<I, O, R>(
   const trials = inputs.map((input) => new Trial<R>(job, input, options))
   const outcomes = new Map<Run, Outcome>()
   const runs = trials.map((trial) => trial.run)
-  await executeBatch(runs, trials[0]?.runtime ?? makeRuntime(), (run, outcome) => outcomes.set(run, outcome))
+  await executeBatch(runs, trials[0]?.runtime ?? makeRuntime(new TrialChildren('', [])), (run, outcome) =>
+    outcomes.set(run, outcome),
+  )
   return trials.map((trial) => trial.end(outcomes.get(trial.run) as Outcome))
 }
 
 /** One attempt under observation. */
 class Trial<R> {
   readonly run: Run
-  readonly runtime = makeRuntime()
+  readonly runtime: Runtime
+  readonly #added: NewJob[] = []
   readonly #progress: unknown[] = []
   readonly #logs: { level: LogLevel; text: string }[] = []
   readonly #forget: () => void
@@ -95,20 +101,26 @@ class Trial<R> {
   suspended: (outcome: Outcome) => void = () => {}
 
   constructor(job: AnyJob, input: unknown, options: RunJobOptions) {
+    const claimed = claim(job, input, options)
+    const children = new TrialChildren(claimed.id, options.children ?? [])
+    this.runtime = makeRuntime(children)
     const { events, clock } = this.runtime
     events.on('progress', (event) => this.#progress.push(event.progress))
     events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
     this.#steps = memosOf(options.steps ?? {})
     const listener: RunListener = {
       id: 'test',
-      steps: stepsInMemory(this.#steps),
+      steps: stepsInMemory(this.#steps, (jobs) => {
+        children.add(jobs)
+        this.#added.push(...jobs)
+      }),
       reported() {},
       began() {},
       suspended: (_run, wait) => this.suspended(waiting(wait)),
       storeTime: () => clock.now(),
     }
     const { signal } = options
-    const run = new Run(claim(job, input, options), job, this.runtime, listener, clock.monotonic())
+    const run = new Run(claimed, job, this.runtime, listener, clock.monotonic())
     const stop = () => run.stop(signal?.reason)
     if (signal?.aborted) stop()
     signal?.addEventListener('abort', stop, { once: true })
@@ -125,7 +137,7 @@ class Trial<R> {
       delay: outcome.delay,
       progress: this.#progress,
       logs: this.#logs,
-      enqueued: (this.run.inserts ?? []).map(({ id, name, input }) => ({
+      enqueued: [...this.#added, ...(this.run.inserts ?? [])].map(({ id, name, input }) => ({
         id,
         name,
         input: jsonCodec.decode(input),
@@ -154,8 +166,9 @@ function memosOf(values: Readonly<Record<string, unknown>>): Map<string, StepRec
   )
 }
 
-function stepsInMemory(kept: Map<string, StepRecord>): StepStore {
+function stepsInMemory(kept: Map<string, StepRecord>, insert: (jobs: readonly NewJob[]) => void): StepStore {
   return {
+    insert: async (_run, jobs) => insert(jobs),
     read: async () => [...kept.values()],
     write: async (_run, steps) => {
       for (const step of steps) kept.set(step.name, step)
@@ -164,8 +177,11 @@ function stepsInMemory(kept: Map<string, StepRecord>): StepStore {
   }
 }
 
-function makeRuntime(): Runtime {
+function makeRuntime(children: TrialChildren): Runtime {
+  // Nothing else of a store can be asked for here.
+  const store = { links: children.read } as unknown as Store
   return {
+    store,
     codec: jsonCodec,
     clock: new VirtualClock(),
     random: () => 0.5,
@@ -173,9 +189,6 @@ function makeRuntime(): Runtime {
     limits: { payload: bounds.payloadBytes, result: bounds.resultBytes },
     ready: () => Promise.resolve(),
     isReady: () => true,
-    get store(): Store {
-      throw new Error('runJob has no store')
-    },
   }
 }
 

@@ -59,7 +59,7 @@ export function readInput(run: Run, runtime: Runtime): unknown {
     : parseInput(definition, current)
 }
 
-function decode(run: Run, runtime: Runtime): unknown {
+export function decode(run: Run, runtime: Runtime): unknown {
   try {
     return runtime.codec.decode(run.job.input)
   } catch (error) {

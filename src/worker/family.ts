@@ -1,3 +1,4 @@
+import { batchJob } from '../client/built-in.js'
 import type { Runtime } from '../client/runtime.js'
 import { makeUndo } from '../client/undo.js'
 import { bounds } from '../core/bounds.js'
@@ -6,23 +7,25 @@ import type { AnyJob, Child } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
-import type { FinalState, NewJob } from '../core/job.js'
+import type { ClaimedJob, FinalState, NewJob } from '../core/job.js'
 import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
 import type { LinkQuery } from '../core/store.js'
+import { wakeBatch } from './batch-callbacks.js'
 import type { Run } from './run.js'
 
 /** Whether what became of its children may keep a job from running: worth asking `obstacle`. */
-export function mayBeHindered(family: Family | undefined): family is Family {
-  return family !== undefined && (family.failed > 0 || family.open)
+export function mayBeHindered({ name, family }: ClaimedJob): boolean {
+  return family !== undefined && (family.failed > 0 || family.open || name === batchJob.name)
 }
 
 /** What becomes of a job that must not run, because of its children; undefined when it may. */
 export async function obstacle(
   run: Run,
-  family: Family,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<Outcome | undefined> {
+  const family = run.job.family as Family
+  if (run.job.name === batchJob.name) return wakeBatch(run, family, runtime)
   if (family.open) return dies(run, runtime, incomplete(run.job.id))
   const links = await inTheWay(run.job.id, runtime)
   const compensated = links.find(({ onFailure }) => onFailure === 'compensate')
@@ -66,7 +69,7 @@ async function undoOf(
 }
 
 /** All links that match, page by page. */
-async function* linksOf(
+export async function* linksOf(
   runtime: Runtime,
   query: Omit<LinkQuery, 'limit' | 'cursor'>,
 ): AsyncGenerator<LinkRecord, void, undefined> {
@@ -86,7 +89,8 @@ export async function readChildren(
 ): Promise<ChildPage> {
   const page = await runtime.store.links({ parents: [parent], name, limit: bounds.batch, cursor })
   const children = page.links.map((link) => childOf(link, runtime)).filter((child) => child !== undefined)
-  return { children, cursor: page.cursor }
+  const open = page.links.filter(({ end }) => end === undefined).map(({ child }) => child)
+  return { children, open, cursor: page.cursor }
 }
 
 /** A child as its parent's handler sees it; undefined for one that it is not to see. */

@@ -23,6 +23,7 @@ import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
 import { readChildren } from './family.js'
 import { versionOf } from './screen.js'
+import { childJobs } from './step-children.js'
 import type { StepStore } from './step-keeper.js'
 import { type StepHost, Steps } from './steps.js'
 import { notTransactional, RunTransaction } from './transaction.js'
@@ -269,6 +270,10 @@ export class Run implements JobContext {
       read: () => steps.read(this),
       write: (records) => steps.write(this, records),
       begin: () => steps.begin(this),
+      addChildren: async (batch) => {
+        await steps.insert(this, await childJobs(this, this.#runtime, batch))
+      },
+      readChildren: this.readChildren,
       suspend: (wait) => this.#listener.suspended(this, wait),
     }
   }

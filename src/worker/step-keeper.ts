@@ -1,5 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
+import type { NewJob } from '../core/job.js'
 import type { StepRecord } from '../core/step.js'
 import type { Held } from '../core/store.js'
 import { gather } from '../system/turn.js'
@@ -13,6 +14,8 @@ export interface StepStore {
   read(run: Run): Promise<readonly StepRecord[]>
   /** Resolves when they are stored. Rejects with LEASE_LOST when the run may write no more. */
   write(run: Run, steps: readonly StepRecord[]): Promise<void>
+  /** Adds children of its job; resolves when they are there. */
+  insert(run: Run, jobs: readonly NewJob[]): Promise<void>
   begin(run: Run): Promise<StepTransaction>
 }
 
@@ -25,6 +28,7 @@ export interface StepListener {
 interface Waiting {
   readonly run: Run
   readonly steps: readonly StepRecord[]
+  readonly inserts: readonly NewJob[]
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
@@ -67,9 +71,17 @@ export class StepKeeper implements StepStore {
   }
 
   write(run: Run, steps: readonly StepRecord[]): Promise<void> {
+    return this.#add(run, steps, [])
+  }
+
+  insert(run: Run, jobs: readonly NewJob[]): Promise<void> {
+    return this.#add(run, [], jobs)
+  }
+
+  #add(run: Run, steps: readonly StepRecord[], inserts: readonly NewJob[]): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) gather(() => this.#flush())
-      this.#waiting.push({ run, steps, resolve, reject })
+      this.#waiting.push({ run, steps, inserts, resolve, reject })
     })
   }
 
@@ -128,6 +140,7 @@ export class StepKeeper implements StepStore {
       heldBy(
         run,
         entries.flatMap(({ steps }) => steps),
+        entries.flatMap(({ inserts }) => inserts),
       ),
     )
     try {
@@ -166,8 +179,12 @@ export class StepKeeper implements StepStore {
   }
 }
 
-function heldBy({ job: { id, token } }: Run, steps: readonly StepRecord[]): Held {
-  return { id, token, progress: undefined, logs: undefined, steps }
+function heldBy(
+  { job: { id, token } }: Run,
+  steps: readonly StepRecord[],
+  inserts?: readonly NewJob[],
+): Held {
+  return { id, token, progress: undefined, logs: undefined, steps, inserts }
 }
 
 export function noTransactions(engine: string): MillraceError {

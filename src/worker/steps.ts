@@ -1,15 +1,24 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { bounds } from '../core/bounds.js'
+import type { ReadChildren } from '../core/children.js'
 import type { Codec } from '../core/codec.js'
-import { parseWith } from '../core/definition.js'
+import { type AnyJob, parseWith } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
 import type { StepRecord, Wait } from '../core/step.js'
-import type { SleepOptions, Step, StepContext, StepPart, WaitForOptions } from '../core/step-function.js'
+import type {
+  ChildrenOptions,
+  SleepOptions,
+  Step,
+  StepContext,
+  StepPart,
+  WaitForOptions,
+} from '../core/step-function.js'
 import { utf8Length } from '../core/text.js'
 import { gather } from '../system/turn.js'
+import { addAll, type ChildBatch, checkChildren, childrenOf, gathered } from './step-children.js'
 
 /** What the steps of a run need of it, wherever it runs. */
 export interface StepHost {
@@ -26,6 +35,8 @@ export interface StepHost {
   /** Resolves when they are stored. */
   write(steps: readonly StepRecord[]): Promise<void>
   begin(): Promise<StepTransaction>
+  addChildren(batch: ChildBatch): Promise<void>
+  readonly readChildren: ReadChildren
   /** The run is over: the job waits. */
   suspend(wait: Wait): void
 }
@@ -42,6 +53,7 @@ export interface StepTransaction {
 interface Open {
   readonly record: StepRecord
   readonly key: string | undefined
+  readonly children: boolean
   readonly reject: (reason: unknown) => void
 }
 
@@ -84,6 +96,8 @@ export class Steps {
         until: (time: Date | number, options?: SleepOptions) => quietly(this.#until(time, options)),
         waitFor: (key: string, options?: WaitForOptions) => quietly(this.#waitFor(key, options)),
         all: (parts: Parts) => this.#all(parts),
+        children: (name: string, job: AnyJob, inputs: Iterable<unknown>, options?: ChildrenOptions) =>
+          quietly(this.#children(name, job, inputs, options)),
         transaction: <R>(name: string, fn: (tx: never, context: StepContext) => R | PromiseLike<R>) =>
           this.#transaction(name, fn),
       },
@@ -197,9 +211,47 @@ export class Steps {
     }
     if (memo === undefined) this.#unwritten.set(name, begun)
     return new Promise((_, reject) => {
-      this.#open.set(name, { record: begun, key, reject })
+      this.#open.set(name, { record: begun, key, children: false, reject })
       this.#checkSoon()
     })
+  }
+
+  async #children(
+    base: string,
+    job: AnyJob,
+    inputs: Iterable<unknown>,
+    options?: ChildrenOptions,
+  ): Promise<unknown[]> {
+    const { added, ended } = await this.#taken(base, async (name) => {
+      const memo = (await this.#load()).get(name)
+      const added = memo ?? (await this.#addChildren(name, job, inputs, options))
+      const ended = await childrenOf(this.#childId(name), job, this.#host.readChildren)
+      return { added, ended }
+    })
+    if (ended !== undefined) return gathered(ended, options)
+    return new Promise((_, reject) => {
+      this.#open.set(added.name, { record: added, key: undefined, children: true, reject })
+      this.#checkSoon()
+    })
+  }
+
+  async #addChildren(
+    name: string,
+    job: AnyJob,
+    inputs: Iterable<unknown>,
+    options: ChildrenOptions | undefined,
+  ): Promise<StepRecord> {
+    checkChildren(job, options)
+    this.#mayGoOn()
+    const add = (batch: ChildBatch) => this.#host.addChildren(batch)
+    const count = await addAll(this.#childId(name), job, inputs, options, add)
+    const done = this.#done(name, count)
+    await this.#keep(done, (steps) => this.#host.write(steps))
+    return done
+  }
+
+  #childId(name: string): string {
+    return `${this.#host.jobId}.${name}`
   }
 
   async #all(parts: Parts): Promise<unknown> {
@@ -362,7 +414,7 @@ export class Steps {
       signals: open.flatMap(({ record, key }) =>
         key === undefined ? [] : { key, step: record.name, after: this.#heard.get(key) ?? 0 },
       ),
-      children: false,
+      children: open.some(({ children }) => children),
     }
   }
 }

@@ -3,7 +3,6 @@ import type { Runtime } from '../client/runtime.js'
 import type { AnyJob } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import type { Family } from '../core/family.js'
 import type { ClaimedJob } from '../core/job.js'
 import { laneCount } from '../core/lanes.js'
 import {
@@ -391,14 +390,14 @@ export class Worker {
     this.#countSlot(job.lane, 1)
     const run = this.#begin(job, definition)
     const kind = this.#sandboxes && sandboxFor(definition, job)
-    if (mayBeHindered(job.family)) return void this.#startIfItMay(run, job.family, kind)
+    if (mayBeHindered(job)) return void this.#startIfItMay(run, kind)
     this.#execute(run, kind)
   }
 
   /** Once it is clear that what became of its children lets it run. */
-  async #startIfItMay(run: Run, family: Family, kind: Kind | undefined): Promise<void> {
+  async #startIfItMay(run: Run, kind: Kind | undefined): Promise<void> {
     try {
-      const outcome = await obstacle(run, family, this.#runtime, this.#jobs)
+      const outcome = await obstacle(run, this.#runtime, this.#jobs)
       if (outcome !== undefined) return this.#finished(run, outcome)
     } catch (error) {
       return this.#finished(run, concludeError(run, this.#runtime, error))

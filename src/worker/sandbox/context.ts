@@ -1,5 +1,5 @@
 import { bounds } from '../../core/bounds.js'
-import { type ChildPage, Children } from '../../core/children.js'
+import { type ChildPage, Children, type ReadChildren } from '../../core/children.js'
 import { jsonCodec } from '../../core/codec.js'
 import type { EnqueueFromHandler, JobContext } from '../../core/definition.js'
 import { MillraceError } from '../../core/errors.js'
@@ -134,9 +134,11 @@ export class SandboxContext implements JobContext {
     return this.#children.resultOf
   }
 
-  readonly #children = new Children((of, cursor) => {
+  readonly #readChildren: ReadChildren = (of, cursor) => {
     return this.#ask({ verb: 'children', of, cursor }) as Promise<ChildPage>
-  })
+  }
+
+  readonly #children = new Children(this.#readChildren)
 
   get tx(): <Tx = unknown>() => Promise<Tx> {
     return () => Promise.reject(notTransactional(this.name))
@@ -163,6 +165,17 @@ export class SandboxContext implements JobContext {
       read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
       write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
       begin: () => Promise.reject(noTransactions()),
+      addChildren: async ({ job, inputs, ids, options }) => {
+        const most = Number.MAX_SAFE_INTEGER
+        await this.#ask({
+          verb: 'add children',
+          job: job.name,
+          inputs: jsonCodec.encode(inputs, 'inputs', most),
+          ids,
+          options: options === undefined ? undefined : jsonCodec.encode(options, 'options', most),
+        })
+      },
+      readChildren: this.#readChildren,
       suspend: (wait) => this.#suspend({ how: 'waits', wait, steps: steps.take() }),
     })
     return steps

@@ -60,6 +60,14 @@ export type Question =
       readonly options: string | undefined
     }
   | { readonly verb: 'children'; readonly of: string | undefined; readonly cursor: string | undefined }
+  /** Inputs and options as text. Answered when they are stored. */
+  | {
+      readonly verb: 'add children'
+      readonly job: string
+      readonly inputs: string
+      readonly ids: readonly string[]
+      readonly options: string | undefined
+    }
   /** Steps of earlier runs; values of steps cross as text too. */
   | { readonly verb: 'read steps' }
   /** Answered when they are stored. */

@@ -6,7 +6,9 @@ import { type AnyJob, Directive, type EnqueueOptions } from '../../core/definiti
 import { MillraceError } from '../../core/errors.js'
 import type { CompiledSandbox } from '../../core/handler.js'
 import type { StepRecord } from '../../core/step.js'
+import type { ChildrenOptions } from '../../core/step-function.js'
 import type { Run } from '../run.js'
+import { childJobs } from '../step-children.js'
 import type { Child, Death } from './child.js'
 import { awaitHearing } from './hearing.js'
 import type { Answer, Assignment, Ending, FromChild, Question, Report } from './protocol.js'
@@ -117,7 +119,7 @@ async function answer(
 async function ask(
   run: Run,
   question: Question,
-  { codec }: Runtime,
+  runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<unknown> {
   switch (question.verb) {
@@ -125,11 +127,28 @@ async function ask(
       return enqueue(run, question, jobs)
     case 'children':
       return run.readChildren(question.of, question.cursor)
+    case 'add children':
+      return addChildren(run, question, runtime, jobs)
     case 'read steps':
-      return recode(await run.stepStore.read(run), codec, jsonCodec)
+      return recode(await run.stepStore.read(run), runtime.codec, jsonCodec)
     case 'write steps':
-      return run.stepStore.write(run, recode(question.steps, jsonCodec, codec))
+      return run.stepStore.write(run, recode(question.steps, jsonCodec, runtime.codec))
   }
+}
+
+async function addChildren(
+  run: Run,
+  { job, inputs, ids, options }: Extract<Question, { verb: 'add children' }>,
+  runtime: Runtime,
+  jobs: ReadonlyMap<string, AnyJob>,
+): Promise<void> {
+  const batch = {
+    job: known(job, jobs),
+    inputs: jsonCodec.decode(inputs) as unknown[],
+    ids,
+    options: options === undefined ? undefined : (jsonCodec.decode(options) as ChildrenOptions),
+  }
+  await run.stepStore.insert(run, await childJobs(run, runtime, batch))
 }
 
 /** The store's codec may be another than the sandbox's. */
@@ -148,16 +167,19 @@ function enqueue(
   { job, input, options }: Extract<Question, { verb: 'enqueue' }>,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<unknown> {
-  const definition = jobs.get(job)
-  if (definition === undefined) {
-    throw new MillraceError(
-      'INVALID_OPTION',
-      `a sandbox enqueued a '${job}' job, which its worker does not know; add it to new Millrace({ jobs })`,
-      { field: 'job', value: job },
-    )
-  }
+  const definition = known(job, jobs)
   const given = options === undefined ? undefined : (jsonCodec.decode(options) as EnqueueOptions)
   return run.enqueue(definition, jsonCodec.decode(input), given)
+}
+
+function known(job: string, jobs: ReadonlyMap<string, AnyJob>): AnyJob {
+  const definition = jobs.get(job)
+  if (definition !== undefined) return definition
+  throw new MillraceError(
+    'INVALID_OPTION',
+    `a sandbox enqueued a '${job}' job, which its worker does not know; add it to new Millrace({ jobs })`,
+    { field: 'job', value: job },
+  )
 }
 
 function conclude(

@@ -1,0 +1,70 @@
+import { bounds } from '../core/bounds.js'
+import { jsonCodec } from '../core/codec.js'
+import type { AnyJob } from '../core/definition.js'
+import { describeFailure } from '../core/failure.js'
+import type { LinkRecord } from '../core/family.js'
+import type { NewJob } from '../core/job.js'
+import type { LinkPage, LinkQuery } from '../core/store.js'
+
+/** A child that has ended, for a handler that is tried by itself. */
+export interface TrialChild {
+  readonly job: AnyJob
+  /** Its name in the flow. */
+  readonly node?: string
+  /** The `step.children` that added it; that step must be among `steps`, with the number of its children. */
+  readonly step?: string
+  readonly result?: unknown
+  /** What it died of; then it has no result. */
+  readonly error?: unknown
+}
+
+/** What a handler that is tried by itself can see of children. */
+export class TrialChildren {
+  readonly #links: LinkRecord[] = []
+  readonly #parent: string
+
+  constructor(parent: string, given: readonly TrialChild[]) {
+    this.#parent = parent
+    const counts = new Map<string, number>()
+    for (const child of given) {
+      const group = child.step ?? 'child'
+      const count = counts.get(group) ?? 0
+      counts.set(group, count + 1)
+      this.#links.push(ended(parent, `${parent}.${group}.${String(count).padStart(7, '0')}`, child))
+    }
+  }
+
+  add(jobs: readonly NewJob[]): void {
+    for (const { id, name } of jobs) this.#links.push({ ...unended, parent: this.#parent, child: id, name })
+  }
+
+  readonly read = async ({ name }: LinkQuery): Promise<LinkPage> => {
+    return {
+      links: this.#links.filter((link) => name === undefined || link.name === name),
+      cursor: undefined,
+    }
+  }
+}
+
+const unended = {
+  node: undefined,
+  onFailure: 'continue',
+  end: undefined,
+  endedAt: undefined,
+  result: undefined,
+  failure: undefined,
+  undo: undefined,
+} as const
+
+function ended(parent: string, child: string, { job, node, result, error }: TrialChild): LinkRecord {
+  return {
+    ...unended,
+    parent,
+    child,
+    name: job.name,
+    node,
+    end: error === undefined ? 'completed' : 'dead',
+    result: result === undefined ? undefined : jsonCodec.encode(result, 'result', bounds.resultBytes),
+    failure: error === undefined ? undefined : describeFailure(job.name, error),
+  }
+}

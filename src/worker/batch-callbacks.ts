@@ -1,0 +1,40 @@
+import type { BatchInput } from '../client/built-in.js'
+import type { Runtime } from '../client/runtime.js'
+import type { Family } from '../core/family.js'
+import type { NewJob } from '../core/job.js'
+import { completed, type Outcome, waiting } from '../core/lifecycle.js'
+import { decode } from './execute.js'
+import { linksOf } from './family.js'
+import type { Run } from './run.js'
+
+/**
+ * What becomes of a batch that woke: all of its jobs have ended, one of them has died, or nobody has sealed it in
+ * time. Callbacks have ids made of the batch's, so that none is added twice.
+ */
+export async function wakeBatch(run: Run, family: Family, runtime: Runtime): Promise<Outcome> {
+  const { onComplete, onSuccess, onDead } = decode(run, runtime) as BatchInput
+  const { died, failed } = await failuresOf(run.job.id, runtime)
+  const ofDeath = died ? [onDead] : []
+  if (family.waiting > 0) {
+    const isOverdue = family.open && !died
+    if (isOverdue) await runtime.store.operate({ ids: [run.job.id] }, { do: 'seal' })
+    run.consequences = given(ofDeath)
+    return waiting({ until: undefined, signals: [], children: true })
+  }
+  run.inserts = given([...ofDeath, onComplete, failed ? undefined : onSuccess])
+  return completed(undefined, run.policy.retain)
+}
+
+async function failuresOf(id: string, runtime: Runtime): Promise<{ died: boolean; failed: boolean }> {
+  let failed = false
+  for await (const { end } of linksOf(runtime, { parents: [id], failed: true })) {
+    failed = true
+    if (end === 'dead') return { died: true, failed }
+  }
+  return { died: false, failed }
+}
+
+function given(jobs: readonly (NewJob | undefined)[]): NewJob[] | undefined {
+  const some = jobs.filter((job) => job !== undefined)
+  return some.length === 0 ? undefined : some
+}
