@@ -284,10 +284,12 @@ function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
 
 /** A settlement of the lease was applied before the next claim, or sent and never answered. */
 function couldHaveEnded({ tries, results }: JobHistory, { token }: Lease, next: Event<'claim'>): boolean {
-  const sent = tries.filter((attempt) => attempt.token === token && attempt.t <= next.t)
+  const sent = tries.filter((attempt) => attempt.token === token)
   const answers = results.filter((result) => result.token === token)
   return (
-    sent.length > 0 && (sent.length > answers.length || answers.some((result) => result.result !== 'lost'))
+    sent.some((attempt) => attempt.t <= next.t) &&
+    // Who comes later, to rescue it once more, is answered too.
+    (sent.length > answers.length || answers.some((result) => result.result !== 'lost'))
   )
 }
 

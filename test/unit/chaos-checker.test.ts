@@ -62,6 +62,22 @@ describe('an honest history', () => {
     })
   })
 
+  test('may rescue a job by one who dies before it hears of it, and again by one who is refused', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const second = lease('a', { token: 't2', claimedAt: 40, worker: 'w2', attempt: 2 })
+    const rescued = settled(first, { to: 'pending', rescue: true, t: 30 })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      rescued[0] as HistoryEvent,
+      ...started(second),
+      ...settled(first, { to: 'pending', rescue: true, t: 45 }, 'lost'),
+      ...settled(second, { to: 'completed', t: 50 }),
+    ]
+    const losses = [{ worker: 'w1', t: 15, held: ['a'] }]
+    expect(judge({ events, losses }).violations).toEqual([])
+  })
+
   test('may hold a job whose enqueue nobody acknowledged', () => {
     const events = [...completed('a'), enqueued('b')[0] as HistoryEvent]
     expect(judge({ events, jobs: [job('a'), job('b')] })).toMatchObject({ violations: [], ambiguous: 1 })
