@@ -44,6 +44,27 @@ export async function processJobs(options) {
   return { rate: speed }
 }
 
+/** A flow: one job that waits for all the others and reads what became of them. */
+export async function processFlow(options) {
+  const { jobs } = options
+  const { mill, noop, gather } = await open(options)
+  const run = async (count) => {
+    function* children() {
+      for (const one of inputs(count)) yield { job: noop, input: one }
+    }
+    const flow = await mill.flow({ job: gather, input: null, children: children() })
+    const worker = mill.worker({ concurrency: slots })
+    await worker.start()
+    const seen = await flow.result()
+    await worker.stop()
+    expectEqual('children seen', seen, count)
+  }
+  await run(warmup(jobs))
+  const speed = await rate(jobs, () => run(jobs))
+  await mill.close()
+  return { rate: speed }
+}
+
 /** Jobs added to a worker that is already running, as a queue in memory is used. */
 export async function runJobs(options) {
   const { jobs, single = false } = options
@@ -210,6 +231,8 @@ function newJobs(count, { delay = 0, groups = 0, from = 0 } = {}) {
     metadata: undefined,
     flow: groups === 0 ? undefined : { gated: false, group: `tenant-${(from + n) % groups}`, key: undefined },
     dedupe: undefined,
+    family: undefined,
+    guard: undefined,
   }))
 }
 
@@ -270,7 +293,16 @@ async function open({ engine, folder, synchronous, retain = 0, flow = 'none' }, 
   })
   const store =
     engine === 'memory' ? new MemoryStore() : new SqliteStore({ file: join(folder, 'jobs.db'), synchronous })
-  const mill = new Millrace({ store, jobs: [noop] })
+  const gather = defineJob({
+    name: 'gather',
+    timeout: 0,
+    async run(_, { children }) {
+      let seen = 0
+      for await (const { state } of children(noop)) if (state === 'completed') seen++
+      return seen
+    },
+  })
+  const mill = new Millrace({ store, jobs: [noop, gather] })
   mill.on('error', ({ error, during }) => {
     throw new Error(during, { cause: error })
   })
@@ -287,5 +319,5 @@ async function open({ engine, folder, synchronous, retain = 0, flow = 'none' }, 
       check()
     })
   await mill.open()
-  return { mill, noop, drained }
+  return { mill, noop, gather, drained }
 }

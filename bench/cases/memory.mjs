@@ -27,6 +27,20 @@ const flow = flowCases.map(({ title, flow }) => ({
   figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
 }))
 
+const fanOut = {
+  engine: 'memory',
+  name: 'a flow of children',
+  jobs: 100_000,
+  peerName: 'plain jobs',
+  millrace: { module: './millrace.mjs', measure: 'processFlow', options: { engine: 'memory' } },
+  peer: {
+    module: './millrace.mjs',
+    measure: 'processJobs',
+    options: { engine: 'memory', enqueueInside: true },
+  },
+  figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
+}
+
 export const memory = [
   run('p-queue', 'p-queue', atLeast(1, 2)),
   run('fastq', 'fastq', atLeast(0.5, 0.8)),
@@ -34,4 +48,5 @@ export const memory = [
   run('p-queue', 'p-queue', undefined, single),
   run('fastq', 'fastq', undefined, single),
   ...flow,
+  fanOut,
 ]

@@ -96,6 +96,16 @@ const flow = flowCases.flatMap(({ title, flow }) =>
   })),
 )
 
+const fanOut = ['normal', 'full'].map((synchronous) => ({
+  engine: 'sqlite',
+  name: `a flow of children, synchronous=${synchronous}`,
+  jobs: 100_000,
+  peerName: 'plain jobs',
+  millrace: itself('processFlow', { synchronous }),
+  peer: itself('processJobs', { enqueueInside: true, synchronous }),
+  figures: rate(atLeast(0.5, 0.7)),
+}))
+
 const grouped = (jobs) => jobs.toLocaleString('en-US')
 
 /** `jobs` is the size of the backlog, and of the scheduled and the finished jobs beside it. */
@@ -174,4 +184,14 @@ const flat = {
   ],
 }
 
-export const sqlite = [...process, ...enqueue, retaining, ...flow, ...claims, one, ...latency, flat]
+export const sqlite = [
+  ...process,
+  ...enqueue,
+  retaining,
+  ...flow,
+  ...fanOut,
+  ...claims,
+  one,
+  ...latency,
+  flat,
+]

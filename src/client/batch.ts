@@ -1,11 +1,11 @@
 import { bounds } from '../core/bounds.js'
-import { type AnyJob, checkDefinition, type JobDefinition, parseInput } from '../core/definition.js'
+import { type AnyJob, checkDefinition, type JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import { invalid, jobId, name, noUnknown, noUnknownIn } from '../core/options.js'
-import { cannotDedupe, type NodeOptions, nodeOptions } from '../core/plan.js'
+import { type NodeOptions, nodeOptions } from '../core/plan.js'
 import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
 import { type BatchInput, batchJob, callbacks } from './built-in.js'
@@ -13,7 +13,7 @@ import type { Declarations } from './declare.js'
 import { FlowHandle } from './graph.js'
 import type { Inspector, JobHandle } from './inspect.js'
 import { encodeInput, newJob } from './new-job.js'
-import { placement } from './placement.js'
+import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 
 /** A job that a batch adds when something has become of it. */
@@ -130,20 +130,18 @@ export class Batches {
   async #callback<I>(raw: Callback<I>, field: string, id: string): Promise<NewJob> {
     noUnknownIn(field, raw, ['job', 'input', 'options'])
     checkDefinition(raw.job)
-    return this.#newJob(raw.job, raw.input, { ...raw.options, id }, undefined)
+    return this.#newJob(raw.job, raw.input, raw.options, id, undefined)
   }
 
   async #newJob(
     job: AnyJob,
     input: unknown,
-    options: NodeOptions & { readonly id?: string },
+    options: NodeOptions | undefined,
+    id: string | undefined,
     family: NewFamily | undefined,
   ): Promise<NewJob> {
-    await parseInput(job, input)
-    const place = placement(job, input, options)
-    if (place?.dedupe !== undefined) throw cannotDedupe(job.name)
     if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
-    return { ...newJob(this.runtime, job, encodeInput(this.runtime, input), place, options), family }
+    return { ...(await relative(this.runtime, job, input, options, id)), family }
   }
 
   async add<R>(
@@ -153,7 +151,8 @@ export class Batches {
     options: (NodeOptions & { readonly id?: string }) | undefined,
   ): Promise<JobHandle<R>[]> {
     checkDefinition(job)
-    noUnknown(options ?? {}, [...nodeOptions, 'id'], 'batch.enqueue')
+    const { id, ...own } = options ?? {}
+    noUnknown(own, nodeOptions, 'batch.enqueue')
     await this.runtime.ready()
     const handles: JobHandle<R>[] = []
     const family: NewFamily = {
@@ -169,7 +168,7 @@ export class Batches {
       jobs = []
     }
     for (const input of inputs) {
-      jobs.push(await this.#newJob(job, input, options ?? {}, family))
+      jobs.push(await this.#newJob(job, input, own, id === undefined ? undefined : jobId(id), family))
       if (jobs.length < perWrite) continue
       await write()
       await nextTurn()

@@ -1,12 +1,11 @@
 import { bounds } from '../core/bounds.js'
-import { checkDefinition, type JobDefinition, parseInput } from '../core/definition.js'
+import type { JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError, queueFull } from '../core/errors.js'
 import type { FailurePolicy, NewFamily } from '../core/family.js'
 import { isFinal, type NewJob } from '../core/job.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
 import {
-  cannotDedupe,
   type NodeOptions,
   type PlannedNode,
   type PlanStep,
@@ -21,8 +20,7 @@ import { joinJob } from './built-in.js'
 import type { Declarations } from './declare.js'
 import { FlowHandle } from './graph.js'
 import type { Inspector } from './inspect.js'
-import { encodeInput, newJob } from './new-job.js'
-import { placement } from './placement.js'
+import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 import { undoText } from './undo.js'
 
@@ -120,7 +118,10 @@ export class Flows {
     try {
       for (const step of steps) {
         if ('complete' in step) site.complete(step.complete)
-        else site.add(await this.#prepare(step.add))
+        else {
+          const node = this.#prepare(site, step.add)
+          site.add(node instanceof Promise ? await node : node)
+        }
         if (site.size === perWrite && !(await this.#write(site, patience))) break
       }
       await this.#write(site, patience)
@@ -131,22 +132,25 @@ export class Flows {
     return new FlowHandle<R>(id, site.status, this.#inspector, this.#runtime)
   }
 
-  async #prepare(planned: PlannedNode): Promise<Prepared> {
-    const { job, input, options, compensate } = planned.spec
-    checkDefinition(job)
-    await parseInput(job, input)
-    const text = encodeInput(this.#runtime, input)
-    const place = placement(job, input, options)
-    if (place?.dedupe !== undefined) throw cannotDedupe(job.name)
-    if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
-    return { planned, text, place, undo: compensate && undoText(compensate, text) }
+  /** Asynchronous where something is: a schema, or limits that the store has not heard of. */
+  #prepare(site: BuildingSite, planned: PlannedNode): Prepared | Promise<Prepared> {
+    const { job, input, options } = planned.spec
+    const made = relative(this.#runtime, job, input, options, site.idOf(planned.ordinal))
+    const isKnown = job.flow === undefined || this.#declarations.has(job)
+    if (made instanceof Promise || !isKnown) return this.#prepareLater(planned, made)
+    return { planned, made }
+  }
+
+  async #prepareLater(planned: PlannedNode, made: NewJob | Promise<NewJob>): Promise<Prepared> {
+    await this.#declarations.add(planned.spec.job)
+    return { planned, made: await made }
   }
 
   /** Writes what has gathered; false when there is nothing left to do, because the flow is there already. */
   async #write(site: BuildingSite, patience: number): Promise<boolean> {
-    const { nodes, finished } = site.take()
-    if (nodes.length > 0) {
-      const jobs = nodes.map((node) => this.#newJob(site, node, patience))
+    const jobs = site.nodes.map((node) => this.#newJob(site, node, patience))
+    const finished = site.take()
+    if (jobs.length > 0) {
       if (site.begun) await nextTurn()
       site.written(jobs, await this.#runtime.store.insert(jobs))
       if (site.isOver) return false
@@ -157,16 +161,16 @@ export class Flows {
     return true
   }
 
-  #newJob(site: BuildingSite, { planned, text, place, undo, waits }: Placed, patience: number): NewJob {
-    const { job, options, onFailure = 'fail' } = planned.spec
+  #newJob(site: BuildingSite, { planned, made }: Prepared, patience: number): NewJob {
+    const { onFailure = 'fail', compensate } = planned.spec
+    const undo = compensate && undoText(compensate, made.input)
     const family: NewFamily = {
       flow: site.id,
       node: planned.node,
       parents: planned.parents.map((parent) => ({ id: site.idOf(parent), onFailure, wakes: false, undo })),
-      waits,
+      waits: site.waits(planned),
       patience,
     }
-    const made = newJob(this.#runtime, job, text, place, { ...options, id: site.idOf(planned.ordinal) })
     return { ...made, family }
   }
 
@@ -187,13 +191,8 @@ export class Flows {
 
 interface Prepared {
   readonly planned: PlannedNode
-  readonly text: string
-  readonly place: ReturnType<typeof placement>
-  readonly undo: string | undefined
-}
-
-interface Placed extends Prepared {
-  readonly waits: NewFamily['waits']
+  /** Without its family, which is known when it is written. */
+  readonly made: NewJob
 }
 
 /** What is ready to be written, and which jobs still miss children. */
@@ -204,7 +203,7 @@ class BuildingSite {
   /** It had been added before, and has ended. */
   isOver = false
   status: 'inserted' | 'duplicate' = 'inserted'
-  #nodes: Prepared[] = []
+  nodes: Prepared[] = []
   /** Ordinals of jobs here whose children have all come. */
   #complete = new Set<number>()
   /** Ids of jobs written before, whose children are all in the next write. */
@@ -216,7 +215,7 @@ class BuildingSite {
   }
 
   get size(): number {
-    return this.#nodes.length
+    return this.nodes.length
   }
 
   /** The flow's own id is that of the job that it leads to; the others follow in the order of their parts. */
@@ -225,7 +224,7 @@ class BuildingSite {
   }
 
   add(node: Prepared): void {
-    this.#nodes.push(node)
+    this.nodes.push(node)
   }
 
   complete(ordinal: number): void {
@@ -233,17 +232,17 @@ class BuildingSite {
     else this.#finished.push(this.idOf(ordinal))
   }
 
-  take(): { nodes: Placed[]; finished: string[] } {
-    const nodes = this.#nodes.map((node) => ({ ...node, waits: this.#waits(node.planned) }))
+  /** Empties it for the next write; returns the ids of jobs that have all of their children now. */
+  take(): string[] {
     const finished = this.#finished
-    this.#firstHere += nodes.length
-    this.#nodes = []
+    this.#firstHere += this.nodes.length
+    this.nodes = []
     this.#complete = new Set()
     this.#finished = []
-    return { nodes, finished }
+    return finished
   }
 
-  #waits({ ordinal, waits }: PlannedNode): NewFamily['waits'] {
+  waits({ ordinal, waits }: PlannedNode): NewFamily['waits'] {
     if (!waits) return 'no'
     return this.#complete.has(ordinal) ? 'sealed' : 'open'
   }

@@ -33,11 +33,12 @@ export function newJob(
   input: string,
   place: Placement | undefined,
   options: EnqueueOptions | undefined,
+  id?: string,
 ): NewJob {
   const { policy } = job
   if (options === undefined) {
     return {
-      id: newId(runtime.clock.now()),
+      id: id ?? newId(runtime.clock.now()),
       name: job.name,
       queue: policy.queue,
       lane: policy.lane,
@@ -65,7 +66,7 @@ export function newJob(
   const maxCrashes = integer(options.maxCrashes ?? policy.maxCrashes, 'maxCrashes', 1, bounds.attempts)
   if (place?.guard !== undefined) checkTtl(place.guard.retain, { ...policy, ...own, maxAttempts, maxCrashes })
   return {
-    id: options.id === undefined ? newId(runtime.clock.now()) : jobId(options.id),
+    id: options.id === undefined ? (id ?? newId(runtime.clock.now())) : jobId(options.id),
     name: job.name,
     queue: options.queue === undefined ? policy.queue : name(options.queue, 'queue'),
     lane: options.priority === undefined ? policy.lane : lane(options.priority),

@@ -86,6 +86,7 @@ export interface ClaimedJob {
   readonly key: string | undefined
   /** Its definition is in quarantine: it must not run beside others. */
   readonly suspect: boolean
+  /** Of a job that was added to wait for children. */
   readonly family: Family | undefined
   readonly guard: ClaimedGuard | undefined
   /** It has steps of earlier runs; `trail` tells them. */

@@ -1,14 +1,13 @@
-import { encodeInput, newJob } from '../client/new-job.js'
-import { placement } from '../client/placement.js'
+import { relative } from '../client/relative.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
 import type { ReadChildren } from '../core/children.js'
-import { type AnyJob, type Child, checkDefinition, parseInput } from '../core/definition.js'
+import { type AnyJob, type Child, checkDefinition } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import { invalid, jobId, noUnknown, oneOf } from '../core/options.js'
-import { cannotDedupe, nodeOptions } from '../core/plan.js'
+import { nodeOptions } from '../core/plan.js'
 import type { ChildrenOptions } from '../core/step-function.js'
 import type { Run } from './run.js'
 
@@ -96,13 +95,8 @@ export async function childJobs(run: Run, runtime: Runtime, batch: ChildBatch): 
     patience: 0,
   }
   const jobs: NewJob[] = []
-  for (const [i, input] of inputs.entries()) {
-    await parseInput(job, input)
-    const place = placement(job, input, own)
-    if (place?.dedupe !== undefined) throw cannotDedupe(job.name)
-    const made = newJob(runtime, job, encodeInput(runtime, input), place, { ...own, id: ids[i] as string })
-    jobs.push({ ...made, family })
-  }
+  for (const [i, input] of inputs.entries())
+    jobs.push({ ...(await relative(runtime, job, input, own, ids[i])), family })
   return jobs
 }
 

@@ -27,7 +27,7 @@ export function operate(tables: Tables, selector: Selector, command: Command): O
   for (const entry of entries) {
     report[apply(tables, entry, command, report.affected.length, now)].push(entry.job.id)
   }
-  cancelUnwanted(tables, bounds.batch, now)
+  if (command.do === 'cancel') cancelUnwanted(tables, bounds.batch, now)
   return report
 }
 

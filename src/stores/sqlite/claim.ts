@@ -223,7 +223,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
       group: own.group,
       key: own.key,
       suspect: own.suspect,
-      family: (kind.traits & traits.family) === 0 ? undefined : families.at(row[0]),
+      family: (kind.traits & traits.parent) === 0 ? undefined : families.at(row[0]),
       guard: hasGuard(kind) ? guards.claim(row[0], row[1], now) : undefined,
       stepped: row[12] === 1,
       cancelReason: unwinds(kind) ? (row[13] ?? undefined) : undefined,

@@ -6,22 +6,21 @@ import { parse } from './parse.js'
 import { family as sql } from './sql.generated.js'
 import { stateName, type Tables } from './tables.js'
 
-interface LinkRow {
-  readonly parent_id: string
-  readonly child: string
-  readonly name: string
-  readonly node: string | null
-  readonly on_failure: FailurePolicy
-  readonly undo: string | null
-  readonly state: number | null
-  readonly ended_at: number | null
-  readonly result: string | null
-  readonly failure: string | null
-}
+type LinkRow = [
+  child: string,
+  name: string,
+  node: string | null,
+  onFailure: FailurePolicy,
+  state: number | null,
+  endedAt: number | null,
+  result: string | null,
+  failure: string | null,
+  undo: string | null,
+]
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
 export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
-  const select = db.prepare<[string, string, number], LinkRow>(sql.links)
+  const select = db.prepare<[string, string, number], LinkRow>(sql.links).raw()
   return (query) => {
     const found: LinkRecord[] = []
     let [at, after] = query.cursor === undefined ? [0, ''] : (JSON.parse(query.cursor) as [number, string])
@@ -29,13 +28,14 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
     for (; at < query.parents.length; at++, after = '') {
       for (;;) {
         const size = Math.min(query.limit, bounds.page)
-        const rows = select.all(query.parents[at] ?? '', after, size)
+        const parent = query.parents[at] ?? ''
+        const rows = select.all(parent, after, size)
         for (const row of rows) {
           if (found.length === query.limit || looked === bounds.scan)
             return { links: found, cursor: JSON.stringify([at, after]) }
           looked++
-          after = row.child
-          const link = recordOf(row)
+          after = row[0]
+          const link = recordOf(parent, row)
           if (matches(link, query)) found.push(link)
         }
         if (rows.length < size) break
@@ -50,17 +50,18 @@ function matches({ name, end }: LinkRecord, query: LinkQuery): boolean {
   return query.failed !== true || (end !== undefined && end !== 'completed')
 }
 
-function recordOf(row: LinkRow): LinkRecord {
+function recordOf(parent: string, row: LinkRow): LinkRecord {
+  const [child, name, node, onFailure, state, endedAt, result, failure, undo] = row
   return {
-    parent: row.parent_id,
-    child: row.child,
-    name: row.name,
-    node: row.node ?? undefined,
-    onFailure: row.on_failure,
-    end: row.state === null ? undefined : (stateName(row.state) as FinalState),
-    endedAt: row.ended_at ?? undefined,
-    result: row.result ?? undefined,
-    failure: parse<Failure>(row.failure),
-    undo: row.undo ?? undefined,
+    parent,
+    child,
+    name,
+    node: node ?? undefined,
+    onFailure,
+    end: state === null ? undefined : (stateName(state) as FinalState),
+    endedAt: endedAt ?? undefined,
+    result: result ?? undefined,
+    failure: parse<Failure>(failure),
+    undo: undo ?? undefined,
   }
 }

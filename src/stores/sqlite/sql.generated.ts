@@ -188,7 +188,7 @@ SELECT 1 FROM millrace_job WHERE id = ? AND state < 5
 SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
 `,
   links: `
-SELECT l.*, j.id AS parent_id FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
 WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 `,
   waitingParents: `
@@ -887,7 +887,7 @@ CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
 -- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
--- 4 a handler that undoes what it did when the job is cancelled.
+-- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),

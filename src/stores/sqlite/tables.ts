@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.js'
+import type { NewFamily } from '../../core/family.js'
 import { type JobState, jobStates, type NewJob } from '../../core/job.js'
 import { type TotalName, totalNames } from '../../core/lifecycle.js'
 import type { Database } from './connection.js'
@@ -39,15 +40,20 @@ type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxC
   Partial<Pick<NewJob, 'family' | 'guard' | 'unwinds'>> & { readonly traits?: number }
 
 /** What a kind's jobs may have. */
-export const traits = { family: 1, guard: 2, unwinds: 4 } as const
+export const traits = { family: 1, guard: 2, unwinds: 4, parent: 8 } as const
 
 function traitsOf(job: KindFields): number {
   if (job.traits !== undefined) return job.traits
   return (
-    (job.family === undefined ? 0 : traits.family) |
+    familyTraits(job.family) |
     (job.guard === undefined ? 0 : traits.guard) |
     (job.unwinds === true ? traits.unwinds : 0)
   )
+}
+
+function familyTraits(family: NewFamily | undefined): number {
+  if (family === undefined) return 0
+  return family.waits === 'no' ? traits.family : traits.family | traits.parent
 }
 
 /** Jobs of this kind undo what they did when they are cancelled. */

@@ -82,7 +82,7 @@ SELECT 1 FROM millrace_job WHERE id = ? AND state < 5
 SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
 
 -- :links
-SELECT l.*, j.id AS parent_id FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
 WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 
 -- :waitingParents  from this one on; not those that wait for something else

@@ -1,7 +1,7 @@
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
 -- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
--- 4 a handler that undoes what it did when the job is cancelled.
+-- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
