@@ -6,7 +6,7 @@ import { placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
 /** What undoes a job of a flow, as its parent's link keeps it. */
-export interface Undo {
+interface Undo {
   readonly name: string
   readonly queue: string
   readonly lane: number

@@ -37,6 +37,7 @@ export interface ParentLink {
 
 /** The same of a job that is there. A job without parents that never had children has none. */
 export interface Family {
+  /** The flow that it is part of; where its parents are gone, it may be its own id. */
   readonly flow: string
   readonly node: string | undefined
   readonly parents: readonly string[]
@@ -63,6 +64,11 @@ export interface LinkRecord {
   readonly result: string | undefined
   readonly failure: Failure | undefined
   readonly undo: string | undefined
+}
+
+/** One parent waits for it, and there is nothing else to tell of its place. */
+export function isPlainChild({ parents, waits, node }: NewFamily): boolean {
+  return parents.length === 1 && waits === 'no' && node === undefined
 }
 
 /** Whether a child that ended so keeps its parent from running. */

@@ -2,15 +2,14 @@ import { batchJob } from '../client/built-in.js'
 import type { Runtime } from '../client/runtime.js'
 import { makeUndo } from '../client/undo.js'
 import { bounds } from '../core/bounds.js'
-import type { ChildPage } from '../core/children.js'
-import type { AnyJob, Child } from '../core/definition.js'
+import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
 import type { ClaimedJob, FinalState, NewJob } from '../core/job.js'
 import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
-import type { LinkQuery } from '../core/store.js'
 import { wakeBatch } from './batch-callbacks.js'
+import { linksOf } from './links.js'
 import type { Run } from './run.js'
 
 /** Whether what became of its children may keep a job from running: worth asking `obstacle`. */
@@ -66,39 +65,6 @@ async function undoOf(
     if (link.end === 'completed' && link.undo !== undefined) done.push(link)
   done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0) || (b.child < a.child ? -1 : 1))
   return done.length === 0 ? undefined : makeUndo(runtime, jobs, run.job.id, done)
-}
-
-/** All links that match, page by page. */
-export async function* linksOf(
-  runtime: Runtime,
-  query: Omit<LinkQuery, 'limit' | 'cursor'>,
-): AsyncGenerator<LinkRecord, void, undefined> {
-  let cursor: string | undefined
-  do {
-    const page = await runtime.store.links({ ...query, limit: bounds.page, cursor })
-    yield* page.links
-    cursor = page.cursor
-  } while (cursor !== undefined)
-}
-
-export async function readChildren(
-  runtime: Runtime,
-  parent: string,
-  name: string | undefined,
-  cursor: string | undefined,
-): Promise<ChildPage> {
-  const page = await runtime.store.links({ parents: [parent], name, limit: bounds.batch, cursor })
-  const children = page.links.map((link) => childOf(link, runtime)).filter((child) => child !== undefined)
-  const open = page.links.filter(({ end }) => end === undefined).map(({ child }) => child)
-  return { children, open, cursor: page.cursor }
-}
-
-/** A child as its parent's handler sees it; undefined for one that it is not to see. */
-function childOf(link: LinkRecord, runtime: Runtime): Child | undefined {
-  const { child, name, node, end, result, failure, onFailure } = link
-  if (end === undefined || (end !== 'completed' && onFailure === 'ignore')) return undefined
-  const value = result === undefined ? undefined : runtime.codec.decode(result)
-  return { id: child, name, node, state: end, result: value, failure }
 }
 
 function childFailed(code: 'CHILD_FAILED' | 'COMPENSATED', link: LinkRecord, more: string): MillraceError {

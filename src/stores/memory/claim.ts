@@ -131,7 +131,7 @@ function toClaimed(tables: Tables, entry: Entry, lease: Lease, suspect: boolean)
     group: job.flow?.group,
     key: job.flow?.key,
     suspect,
-    family: job.family === undefined || job.family.waits === 'no' ? undefined : familyOf(entry),
+    family: job.family === undefined || job.family.waits === 'no' ? undefined : familyOf(tables, entry),
     guard: job.guard === undefined ? undefined : claimGuard(tables, job, job.guard, lease.at),
     stepped: story?.steps !== undefined,
     cancelReason: job.unwinds === true ? story?.cancelReason : undefined,

@@ -2,7 +2,6 @@ import { shortFailure } from '../../core/failure.js'
 import {
   afterSeal,
   type Family,
-  type LinkRecord,
   onReplay,
   standsInTheWay,
   takesChildren,
@@ -12,38 +11,9 @@ import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
+import { isWaiting, Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
-
-/** What a job that has children knows of them. In this engine nothing gets lost between the two, so no count is ever wrong. */
-export class Parenthood {
-  waiting = 0
-  failed = 0
-  open = false
-  /** Woken because a child died; that happens once. */
-  alarmed = false
-  /** Cancelled: so are its children, from this one on. */
-  doomedFrom: number | undefined = undefined
-  readonly byChild = new Map<string, Link>()
-  #links: Link[] = []
-  #sorted = true
-
-  add(link: Link): void {
-    this.#sorted &&= link.child > (this.#links.at(-1)?.child ?? '')
-    this.#links.push(link)
-    this.byChild.set(link.child, link)
-    this.waiting++
-  }
-
-  /** By the children's ids. */
-  get links(): readonly Link[] {
-    if (!this.#sorted) this.#links.sort((a, b) => (a.child < b.child ? -1 : 1))
-    this.#sorted = true
-    return this.#links
-  }
-}
-
-export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & { readonly wakes: boolean }
 
 /** The jobs of one insert, or of one run's inserts. */
 export interface Building {
@@ -176,11 +146,6 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   return parenthood.waiting > 0 ? 'waits' : 'runs'
 }
 
-/** Whether it has children that have not ended, or may get more. */
-export function isWaiting({ story }: Entry): boolean {
-  return (story?.parenthood?.waiting ?? 0) > 0
-}
-
 export function seal(tables: Tables, entry: Entry, now: number): boolean {
   const parenthood = entry.story?.parenthood
   if (parenthood?.open !== true || isFinal(entry.state)) return false
@@ -195,13 +160,17 @@ export function seal(tables: Tables, entry: Entry, now: number): boolean {
   return true
 }
 
-export function familyOf({ job, story }: Entry): Family | undefined {
+export function familyOf(tables: Tables, { job, story }: Entry): Family | undefined {
+  const own = job.family
   const parenthood = story?.parenthood
-  if (job.family === undefined && parenthood === undefined) return undefined
+  if (own === undefined && parenthood === undefined) return undefined
+  const parents = (own?.parents ?? []).filter(({ id }) =>
+    tables.jobs.get(id)?.story?.parenthood?.byChild.has(job.id),
+  )
   return {
-    flow: job.family?.flow ?? job.id,
-    node: job.family?.node,
-    parents: (job.family?.parents ?? []).map(({ id }) => id),
+    flow: own?.flow ?? job.id,
+    node: own?.node,
+    parents: parents.map(({ id }) => id),
     children: parenthood?.byChild.size ?? 0,
     waiting: parenthood?.waiting ?? 0,
     failed: parenthood?.failed ?? 0,

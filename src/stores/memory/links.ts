@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import type { LinkRecord } from '../../core/family.js'
 import type { LinkPage, LinkQuery } from '../../core/store.js'
-import type { Link } from './family.js'
+import type { Link } from './parenthood.js'
 import type { Tables } from './tables.js'
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */

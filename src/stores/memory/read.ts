@@ -6,10 +6,10 @@ import { familyOf } from './family.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
 
-export function get({ jobs }: Tables, ids: readonly string[]): (JobRecord | undefined)[] {
+export function get(tables: Tables, ids: readonly string[]): (JobRecord | undefined)[] {
   return ids.map((id) => {
-    const entry = jobs.get(id)
-    return entry === undefined ? undefined : toRecord(entry)
+    const entry = tables.jobs.get(id)
+    return entry === undefined ? undefined : toRecord(tables, entry)
   })
 }
 
@@ -26,7 +26,7 @@ export function trail({ jobs }: Tables, id: string): JobTrail | undefined {
 
 export function list(tables: Tables, query: JobQuery): JobPage {
   const { entries, cursor } = select(tables, query)
-  return { jobs: entries.map(toRecord), cursor }
+  return { jobs: entries.map((entry) => toRecord(tables, entry)), cursor }
 }
 
 export function counts({ kinds }: Tables): Counts {
@@ -58,7 +58,7 @@ export function gates({ places, clock }: Tables, { of, owner, names, limit, curs
   return { gates: found, cursor: undefined }
 }
 
-function toRecord(entry: Entry): JobRecord {
+function toRecord(tables: Tables, entry: Entry): JobRecord {
   const { job, state, rank, lease, story } = entry
   return {
     id: job.id,
@@ -86,7 +86,7 @@ function toRecord(entry: Entry): JobRecord {
     metadata: job.metadata,
     group: job.flow?.group,
     key: job.flow?.key,
-    family: familyOf(entry),
+    family: familyOf(tables, entry),
   }
 }
 

@@ -52,7 +52,7 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
     letGoOfGuard(row)
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
-    families.ended(row.family, cancelledChild(row.id), now)
+    families.ended(row, cancelledChild(row.id), now)
     const kept = cancelledFor(retain, families.isWaiting(row.seq))
     if (kept === 0) {
       remove(only(row.seq))

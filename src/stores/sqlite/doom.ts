@@ -1,8 +1,9 @@
+import { isFinal } from '../../core/job.js'
 import { cancelledRetain } from '../../core/lifecycle.js'
 import { parentsOf } from './family.js'
 import type { JobRow } from './read.js'
 import { family as sql } from './sql.generated.js'
-import type { Tables } from './tables.js'
+import { stateName, type Tables } from './tables.js'
 
 export interface Doom {
   /** Whether there are children left to be cancelled. */
@@ -27,7 +28,7 @@ export function makeDoom(
     sql.doomedChildren,
   )
   const goOn = db.prepare(sql.doomOn)
-  const isLive = db.prepare<[string]>(sql.isLive)
+  const parentOf = db.prepare<[number, string], { state: number }>(sql.parentOf)
 
   return {
     isDue: () => doomed.get() !== undefined,
@@ -51,7 +52,10 @@ export function makeDoom(
   function cancelUnwanted(id: string, reason: string): void {
     const row = rowOf(id)
     if (row === undefined) return
-    const isWanted = parentsOf(row.family).some(([, parent]) => isLive.get(parent) !== undefined)
+    const isWanted = parentsOf(row).some((seq) => {
+      const parent = parentOf.get(seq, id)
+      return parent !== undefined && !isFinal(stateName(parent.state))
+    })
     if (!isWanted) cancel(row, reason, cancelledRetain)
   }
 }

@@ -3,6 +3,7 @@ import {
   afterSeal,
   type FailurePolicy,
   type Family,
+  isPlainChild,
   type NewFamily,
   onReplay,
   standsInTheWay,
@@ -17,11 +18,17 @@ import { family as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
 import type { Waiting } from './waiting.js'
 
-/** What a job's row says of its family: parents by position, which a child's end needs, and by id. */
+/** What a job's row says of its family. Most children have one parent and nothing else to tell: no text then. */
+export interface Kin {
+  readonly family: string | null
+  readonly parent: number | null
+}
+
 interface StoredFamily {
   readonly flow: string
   readonly node: string | null
-  readonly parents: readonly (readonly [seq: number, id: string])[]
+  /** Positions; of one alone, the row says it. */
+  readonly parents: readonly number[]
 }
 
 interface ParentRow {
@@ -51,7 +58,8 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   const addParent = db.prepare(sql.addParent)
   const addChildren = db.prepare(sql.addChildren)
   const becomeParent = db.prepare(sql.becomeParent)
-  const childrenOf = prepareAt<{ seq: number; id: string; family: string }>(db, sql.childrenOf)
+  const childrenOf = prepareAt<Kin & { seq: number; id: string }>(db, sql.childrenOf)
+  const endSilently = prepareAt<{ parent: number }>(db, sql.endSilently)
   const end = db.prepare<unknown[], { on_failure: FailurePolicy; wakes: number }>(sql.end)
   const lessWaiting = db.prepare<[number, number, number], number>(sql.lessWaiting).pluck()
   const alarm = db.prepare(sql.alarm)
@@ -63,18 +71,19 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   const startOverOne = db.prepare<[number], number>(sql.startOver).pluck()
   const sealOne = db.prepare<[number], { waiting: number; alarmed: number }>(sql.seal)
   const family = db.prepare<[number], Counts>(sql.family)
+  const parentOf = db.prepare<[number, string], { id: string; family: string | null }>(sql.parentOf)
   const waits = db.prepare<[number]>(sql.isWaiting)
 
-  return { joining, together, ended, endedAt, replayed, startOver, seal, of, at, isWaiting }
+  return { joining, together, silently, ended, endedAt, replayed, startOver, seal, of, at, isWaiting }
 
   /** For the jobs of one insert; `by` is the job whose run adds them. */
   function joining(by: string | undefined) {
     const found = new Map<string, ParentRow | undefined>()
     const added = new Map<ParentRow, number>()
     const building = new Map<string, number>()
-    const texts = new Map<NewJob, string>()
+    const kins = new Map<NewJob, Kin>()
 
-    return { join, textOf, built, end }
+    return { join, kin, built, end }
 
     /** Makes a new job a child of its parents: of all, or of none. */
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
@@ -89,7 +98,7 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
         link.run(parent.seq, job.id, job.name, own.node ?? null, onFailure, wakes ? 1 : 0, undo ?? null)
         added.set(parent, (added.get(parent) ?? 0) + 1)
       })
-      texts.set(job, textFor(own, parents as ParentRow[]))
+      kins.set(job, kinOf(own, parents as ParentRow[]))
       return 'joined'
     }
 
@@ -99,9 +108,9 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     }
 
     /** For the job's own row. */
-    function textOf(job: NewJob): string | null {
-      if (job.family === undefined) return null
-      return texts.get(job) ?? textFor(job.family, [])
+    function kin(job: NewJob): Kin {
+      if (job.family === undefined) return nobody
+      return kins.get(job) ?? kinOf(job.family, [])
     }
 
     /** A job that waits for children was added. */
@@ -115,7 +124,7 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     function end(now: number): void {
       for (const [{ seq, known }, count] of added) {
         addChildren.run(seq, count, count)
-        if (known === 0) becomeParent.run(JSON.stringify(nobody(idOf(seq))), seq)
+        if (known === 0) becomeParent.run(JSON.stringify(alone(idOf(seq))), seq)
       }
       // One that got no child after all need not wait.
       for (const seq of building.values()) if (!isWaiting(seq)) waiting.wake(seq, now)
@@ -129,15 +138,22 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   /** Tells the parents of jobs that completed under one claim; `endOf` says how each ended. */
   function together(positions: Positions, endOf: (seq: number, id: string) => ChildEnd, now: number): void {
     const ends = new Ends()
-    for (const row of childrenOf.all([], positions)) tell(row.family, endOf(row.seq, row.id), ends, now)
+    for (const row of childrenOf.all([], positions)) tell(row, endOf(row.seq, row.id), ends, now)
+    release(ends, now)
+  }
+
+  /** The same for jobs with one parent each that gave nothing. */
+  function silently(positions: Positions, now: number): void {
+    const ends = new Ends()
+    for (const { parent } of endSilently.all([now], positions))
+      ends.add(parent, 'completed', 'continue', false)
     release(ends, now)
   }
 
   /** The same for one job, by what its row says of its family. */
-  function ended(stored: string | null, child: ChildEnd, now: number): void {
-    if (stored === null) return
+  function ended(kin: Kin, child: ChildEnd, now: number): void {
     const ends = new Ends()
-    tell(stored, child, ends, now)
+    tell(kin, child, ends, now)
     release(ends, now)
   }
 
@@ -148,12 +164,12 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     now: number,
   ): void {
     const row = jobAt.get(seq)
-    if (row !== undefined) ended(row.family, { id: row.id, end, result, failure }, now)
+    if (row !== undefined) ended(row, { id: row.id, end, result, failure }, now)
   }
 
-  function tell(stored: string, child: ChildEnd, ends: Ends, now: number): void {
+  function tell(kin: Kin, child: ChildEnd, ends: Ends, now: number): void {
     const failure = child.failure === undefined ? null : JSON.stringify(shortFailure(child.failure))
-    for (const [seq] of parentsOf(stored)) {
+    for (const seq of parentsOf(kin)) {
       const ended = end.get(stateNumber[child.end], now, child.result ?? null, failure, seq, child.id)
       if (ended !== undefined) ends.add(seq, child.end, ended.on_failure, ended.wakes === 1)
     }
@@ -171,9 +187,8 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   }
 
   /** Takes the end of a job back that is replayed. */
-  function replayed(stored: string | null, child: string): void {
-    if (stored === null) return
-    for (const [seq] of parentsOf(stored)) {
+  function replayed(kin: Kin, child: string): void {
+    for (const seq of parentsOf(kin)) {
       const parent = jobAt.get(seq)
       const link = endOf.get(seq, child)
       if (parent === undefined || link === undefined || link.state === null) continue
@@ -191,7 +206,7 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
 
   /** Dead only because of its children, it waits for them again; and so do those that died because of it. */
   function revive(parent: JobAt): void {
-    replayed(parent.family, parent.id)
+    replayed(parent, parent.id)
     if (parent.cause !== null) forgetDeath(parent.cause)
     reviveOne.run(parent.seq)
     tally.move(parent.kind, 'dead', 'blocked', 1)
@@ -210,7 +225,7 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
 
   function at(seq: number): Family | undefined {
     const row = jobAt.get(seq)
-    return row && of(seq, row.id, row.family)
+    return row && of(row)
   }
 
   /** Whether it has children that have not ended, or may get more. */
@@ -218,14 +233,15 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     return waits.get(seq) !== undefined
   }
 
-  function of(seq: number, id: string, stored: string | null): Family | undefined {
-    if (stored === null) return undefined
-    const { flow, node, parents } = parse<StoredFamily>(stored) ?? nobody(id)
-    const counts = family.get(seq) ?? childless
+  function of(row: Kin & { readonly seq: number; readonly id: string }): Family | undefined {
+    if (row.family === null && row.parent === null) return undefined
+    const parents = parentsOf(row).flatMap((seq) => parentOf.get(seq, row.id) ?? [])
+    const stored = parse<StoredFamily>(row.family) ?? parse<StoredFamily>(parents[0]?.family ?? null)
+    const counts = family.get(row.seq) ?? childless
     return {
-      flow,
-      node: node ?? undefined,
-      parents: parents.map(([, parent]) => parent),
+      flow: stored?.flow ?? row.id,
+      node: (row.family === null ? null : stored?.node) ?? undefined,
+      parents: parents.map(({ id }) => id),
       children: counts.children,
       waiting: counts.waiting,
       failed: counts.failed,
@@ -234,12 +250,11 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   }
 }
 
-interface JobAt {
+interface JobAt extends Kin {
   readonly seq: number
   readonly id: string
   readonly kind: number
   readonly state: number
-  readonly family: string | null
   readonly failure: string | null
   readonly cause: string | null
 }
@@ -253,7 +268,9 @@ interface Counts {
 
 const childless: Counts = { children: 0, waiting: 0, failed: 0, open: 0 }
 
-function nobody(id: string): StoredFamily {
+const nobody: Kin = { family: null, parent: null }
+
+function alone(id: string): StoredFamily {
   return { flow: id, node: null, parents: [] }
 }
 
@@ -261,17 +278,18 @@ function mayJoin(row: ParentRow | undefined, isBuilt: boolean): boolean {
   return takesChildren(row && { state: stateName(row.state), waiting: row.waiting }, isBuilt)
 }
 
-function textFor({ flow, node, parents: links }: NewFamily, parents: readonly ParentRow[]): string {
-  const stored: StoredFamily = {
-    flow,
-    node: node ?? null,
-    parents: parents.map(({ seq }, i) => [seq, links[i]?.id ?? '']),
-  }
-  return JSON.stringify(stored)
+function kinOf(own: NewFamily, parents: readonly ParentRow[]): Kin {
+  const parent = parents.length === 1 ? (parents[0] as ParentRow).seq : null
+  if (parent !== null && isPlainChild(own)) return { family: null, parent }
+  const { flow, node = null } = own
+  const others = parent === null ? parents.map(({ seq }) => seq) : []
+  return { family: JSON.stringify({ flow, node, parents: others } satisfies StoredFamily), parent }
 }
 
-export function parentsOf(stored: string | null): StoredFamily['parents'] {
-  return parse<StoredFamily>(stored)?.parents ?? []
+/** Positions of its parents. */
+export function parentsOf({ family, parent }: Kin): readonly number[] {
+  if (parent !== null) return [parent]
+  return family === null ? [] : (parse<StoredFamily>(family)?.parents ?? [])
 }
 
 /** What the ends of several children mean for their parents: one write for each of these. */

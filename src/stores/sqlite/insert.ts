@@ -34,6 +34,7 @@ export function makeInsert(
 ): Insert {
   const { db, tally, clock } = tables
   const plain = db.prepare(sql.plain)
+  const child = db.prepare(sql.child)
   const full = db.prepare(sql.full)
   const ready = db.prepare(sql.ready)
   const standing = db.prepare<[string], { state: number; leased: number }>(sql.standing)
@@ -150,16 +151,20 @@ export function makeInsert(
     now: number,
     turn: number | null,
   ) {
-    const { overrides, tags, metadata, flow: own, dedupe, family, guard } = job
+    const { overrides, tags, metadata, flow: own, dedupe, guard } = job
+    const kin = joining.kin(job)
     const isPlain =
       overrides === undefined &&
       tags === undefined &&
       metadata === undefined &&
       own === undefined &&
       dedupe === undefined &&
-      family === undefined &&
+      kin.family === null &&
       guard === undefined
-    if (isPlain && state === 'pending' && turn === null) return plain.run(job.id, kind.id, now, job.input)
+    if (isPlain && state === 'pending' && turn === null) {
+      if (kin.parent !== null) return child.run(job.id, kind.id, now, job.input, kin.parent)
+      return plain.run(job.id, kind.id, now, job.input)
+    }
     return full.run(
       job.id,
       kind.id,
@@ -175,7 +180,8 @@ export function makeInsert(
       own?.gated ? 1 : null,
       dedupeColumn(dedupe),
       turn,
-      joining.textOf(job),
+      kin.family,
+      kin.parent,
       guardColumn(guard),
     )
   }

@@ -112,7 +112,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       traits: traitsAfter(before.traits, otherGuard),
     })
     const delay = Math.round(command.delay + index * command.spacing)
-    families.replayed(row.family, row.id)
+    families.replayed(row, row.id)
     const waits = families.startOver(row.seq) === 'waits'
     const to = waits ? 'blocked' : delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()
@@ -163,7 +163,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     letGoOfGuard(row)
     takeOut(row, state)
     // Whoever waited for it need not wait any longer.
-    if (!isFinal(state)) families.ended(row.family, cancelledChild(row.id), clock.now())
+    if (!isFinal(state)) families.ended(row, cancelledChild(row.id), clock.now())
     remove(only(row.seq))
     return 'affected'
   }

@@ -55,6 +55,7 @@ export interface JobRow {
   readonly key: string | null
   readonly dedupe: string | null
   readonly family: string | null
+  readonly parent: number | null
   readonly guard: string | null
   readonly stepped: number | null
   readonly lease_at: number | null
@@ -246,7 +247,7 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
       metadata: row.metadata ?? undefined,
       group: row.grp ?? undefined,
       key: row.key ?? undefined,
-      family: families.of(row.seq, row.id, row.family),
+      family: families.of(row),
     }
   }
 }

@@ -36,7 +36,7 @@ export function makeRepair(tables: Tables, families: Families, waiting: Waiting)
   const waitingParents = db.prepare<[number, number], number>(sql.waitingParents).pluck()
   const openChild = db.prepare<[number], OpenChild>(sql.openChild)
   const waitForNothing = db.prepare(sql.waitForNothing)
-  const jobAt = db.prepare<[number], { id: string; state: number }>(sql.job)
+  const jobAt = db.prepare<[number], { state: number }>(sql.job)
   let at = 0
 
   return { look, mend }
@@ -66,7 +66,7 @@ export function makeRepair(tables: Tables, families: Families, waiting: Waiting)
         waitForNothing.run(seq)
         return waiting.wake(seq, now)
       }
-      families.ended(JSON.stringify({ parents: [[seq, parent.id]] }), endOf(finding.child), now)
+      families.ended({ family: null, parent: seq }, endOf(finding.child), now)
     }
   }
 }

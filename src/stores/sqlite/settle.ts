@@ -90,6 +90,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
 
     function tellParents(leases: readonly Lease[], positions: Positions, start: number): void {
       if (!leases.some(hasFamily)) return
+      const isSilent = leases.every((_, k) => settlements[start + k]?.outcome.result === undefined)
+      if (isSilent && !leases.some(hasParents)) return families.silently(positions, now)
       const results = new Map(leases.map(({ seq }, k) => [seq, settlements[start + k]?.outcome.result]))
       const endOf = (seq: number, id: string): ChildEnd => {
         return { id, end: 'completed', result: results.get(seq), failure: undefined }
@@ -215,6 +217,10 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
 
   function hasFamily({ kind }: Lease): boolean {
     return (tables.kind(kind).traits & traits.family) !== 0
+  }
+
+  function hasParents({ kind }: Lease): boolean {
+    return (tables.kind(kind).traits & traits.parents) !== 0
   }
 
   function hasFlow(queue: string): boolean {

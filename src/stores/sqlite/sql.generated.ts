@@ -126,7 +126,14 @@ ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting
 UPDATE millrace_job SET family = ? WHERE seq = ? AND family IS NULL
 `,
   childrenOf: `
-SELECT seq, id, family FROM millrace_job WHERE seq BETWEEN ? AND ? AND family IS NOT NULL
+SELECT seq, id, family, parent FROM millrace_job
+WHERE seq BETWEEN ? AND ? AND (parent IS NOT NULL OR family IS NOT NULL)
+`,
+  endSilently: `
+UPDATE millrace_link SET state = 5, ended_at = ? FROM millrace_job j
+WHERE j.seq BETWEEN ? AND ? AND millrace_link.parent = j.parent AND millrace_link.child = j.id
+AND millrace_link.state IS NULL
+RETURNING parent
 `,
   end: `
 UPDATE millrace_link SET state = ?, ended_at = ?, result = ?, failure = ?
@@ -140,7 +147,7 @@ UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq 
 UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 `,
   job: `
-SELECT seq, id, kind, state, family, failure, cause FROM millrace_job WHERE seq = ?
+SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WHERE seq = ?
 `,
   endOf: `
 SELECT state, on_failure FROM millrace_link WHERE parent = ? AND child = ?
@@ -181,8 +188,8 @@ SELECT child, state FROM millrace_link WHERE parent = ? AND child > ? ORDER BY c
   doomOn: `
 UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 `,
-  isLive: `
-SELECT 1 FROM millrace_job WHERE id = ? AND state < 5
+  parentOf: `
+SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 `,
   family: `
 SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
@@ -343,9 +350,13 @@ export const insert = {
 INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
+  child: `
+INSERT INTO millrace_job (id, kind, state, created_at, input, parent) VALUES (?, ?, 1, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+`,
   full: `
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, guard)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
   ready: `
@@ -887,7 +898,7 @@ CREATE INDEX millrace_holder_expires ON millrace_holder (expires_at);
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
 -- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
--- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for.
+-- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for, 16 several parents.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
@@ -903,7 +914,8 @@ SELECT id, queue, lane, name, max_attempts, max_crashes FROM millrace_kind;
 DROP TABLE millrace_kind;
 ALTER TABLE millrace_kind_with_traits RENAME TO millrace_kind;
 
-ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and parents, as JSON
+ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and positions of parents, as JSON, where \`parent\` does not say it all
+ALTER TABLE millrace_job ADD COLUMN parent INTEGER;  -- position of its parent, if it has exactly one
 ALTER TABLE millrace_job ADD COLUMN guard TEXT;      -- key and retention, as JSON
 ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in millrace_step
 

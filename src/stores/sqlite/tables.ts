@@ -40,7 +40,7 @@ type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxC
   Partial<Pick<NewJob, 'family' | 'guard' | 'unwinds'>> & { readonly traits?: number }
 
 /** What a kind's jobs may have. */
-export const traits = { family: 1, guard: 2, unwinds: 4, parent: 8 } as const
+export const traits = { family: 1, guard: 2, unwinds: 4, parent: 8, parents: 16 } as const
 
 function traitsOf(job: KindFields): number {
   if (job.traits !== undefined) return job.traits
@@ -53,7 +53,8 @@ function traitsOf(job: KindFields): number {
 
 function familyTraits(family: NewFamily | undefined): number {
   if (family === undefined) return 0
-  return family.waits === 'no' ? traits.family : traits.family | traits.parent
+  const waits = family.waits === 'no' ? 0 : traits.parent
+  return traits.family | waits | (family.parents.length > 1 ? traits.parents : 0)
 }
 
 /** Jobs of this kind undo what they did when they are cancelled. */

@@ -20,7 +20,14 @@ ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting
 UPDATE millrace_job SET family = ? WHERE seq = ? AND family IS NULL
 
 -- :childrenOf  who the parents of these jobs are
-SELECT seq, id, family FROM millrace_job WHERE seq BETWEEN ? AND ? AND family IS NOT NULL
+SELECT seq, id, family, parent FROM millrace_job
+WHERE seq BETWEEN ? AND ? AND (parent IS NOT NULL OR family IS NOT NULL)
+
+-- :endSilently  links of jobs that completed with nothing to tell, each of one parent
+UPDATE millrace_link SET state = 5, ended_at = ? FROM millrace_job j
+WHERE j.seq BETWEEN ? AND ? AND millrace_link.parent = j.parent AND millrace_link.child = j.id
+AND millrace_link.state IS NULL
+RETURNING parent
 
 -- :end  a link ends once
 UPDATE millrace_link SET state = ?, ended_at = ?, result = ?, failure = ?
@@ -34,7 +41,7 @@ UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq 
 UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 
 -- :job
-SELECT seq, id, kind, state, family, failure, cause FROM millrace_job WHERE seq = ?
+SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WHERE seq = ?
 
 -- :endOf
 SELECT state, on_failure FROM millrace_link WHERE parent = ? AND child = ?
@@ -75,8 +82,8 @@ SELECT child, state FROM millrace_link WHERE parent = ? AND child > ? ORDER BY c
 -- :doomOn
 UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 
--- :isLive
-SELECT 1 FROM millrace_job WHERE id = ? AND state < 5
+-- :parentOf  a position may be another job's by now; its link says whether it is the one
+SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 
 -- :family
 SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?

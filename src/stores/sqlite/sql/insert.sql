@@ -2,9 +2,13 @@
 INSERT INTO millrace_job (id, kind, state, created_at, input) VALUES (?, ?, 1, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
+-- :child  the same, of a job that one other waits for
+INSERT INTO millrace_job (id, kind, state, created_at, input, parent) VALUES (?, ?, 1, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+
 -- :full
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, guard)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
 -- :ready  jobs of one run of positions, all of the same queue and lane

@@ -1,7 +1,7 @@
 -- Composition: schedules, jobs that wait for others, steps and signals, guards. Other jobs have none of it.
 
 -- What jobs of a kind may have, so that a claim or a settlement looks for it only there: 1 a family, 2 a guard,
--- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for.
+-- 4 a handler that undoes what it did when the job is cancelled, 8 children to wait for, 16 several parents.
 CREATE TABLE millrace_kind_with_traits (
   id           INTEGER PRIMARY KEY,
   queue        INTEGER NOT NULL REFERENCES millrace_queue (id),
@@ -17,7 +17,8 @@ SELECT id, queue, lane, name, max_attempts, max_crashes FROM millrace_kind;
 DROP TABLE millrace_kind;
 ALTER TABLE millrace_kind_with_traits RENAME TO millrace_kind;
 
-ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and parents, as JSON
+ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and positions of parents, as JSON, where `parent` does not say it all
+ALTER TABLE millrace_job ADD COLUMN parent INTEGER;  -- position of its parent, if it has exactly one
 ALTER TABLE millrace_job ADD COLUMN guard TEXT;      -- key and retention, as JSON
 ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in millrace_step
 

@@ -1,0 +1,39 @@
+import type { Runtime } from '../client/runtime.js'
+import { bounds } from '../core/bounds.js'
+import type { ChildPage } from '../core/children.js'
+import type { Child } from '../core/definition.js'
+import type { LinkRecord } from '../core/family.js'
+import type { LinkQuery } from '../core/store.js'
+
+/** All links that match, page by page. */
+export async function* linksOf(
+  runtime: Runtime,
+  query: Omit<LinkQuery, 'limit' | 'cursor'>,
+): AsyncGenerator<LinkRecord, void, undefined> {
+  let cursor: string | undefined
+  do {
+    const page = await runtime.store.links({ ...query, limit: bounds.page, cursor })
+    yield* page.links
+    cursor = page.cursor
+  } while (cursor !== undefined)
+}
+
+export async function readChildren(
+  runtime: Runtime,
+  parent: string,
+  name: string | undefined,
+  cursor: string | undefined,
+): Promise<ChildPage> {
+  const page = await runtime.store.links({ parents: [parent], name, limit: bounds.batch, cursor })
+  const children = page.links.map((link) => childOf(link, runtime)).filter((child) => child !== undefined)
+  const open = page.links.filter(({ end }) => end === undefined).map(({ child }) => child)
+  return { children, open, cursor: page.cursor }
+}
+
+/** A child as its parent's handler sees it; undefined for one that it is not to see. */
+function childOf(link: LinkRecord, runtime: Runtime): Child | undefined {
+  const { child, name, node, end, result, failure, onFailure } = link
+  if (end === undefined || (end !== 'completed' && onFailure === 'ignore')) return undefined
+  const value = result === undefined ? undefined : runtime.codec.decode(result)
+  return { id: child, name, node, state: end, result: value, failure }
+}
