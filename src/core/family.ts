@@ -71,6 +71,15 @@ export function isPlainChild({ parents, waits, node }: NewFamily): boolean {
   return parents.length === 1 && waits === 'no' && node === undefined
 }
 
+/** Whether a reader who asked for these links wants this one. */
+export function isAskedFor(
+  { name, end }: Pick<LinkRecord, 'name' | 'end'>,
+  query: { readonly name?: string | undefined; readonly failed?: boolean | undefined },
+): boolean {
+  if (query.name !== undefined && name !== query.name) return false
+  return query.failed !== true || (end !== undefined && end !== 'completed')
+}
+
 /** Whether a child that ended so keeps its parent from running. */
 export function standsInTheWay(end: FinalState, policy: FailurePolicy): boolean {
   return end !== 'completed' && (policy === 'fail' || policy === 'compensate')

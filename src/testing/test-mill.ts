@@ -1,9 +1,8 @@
 import { AssertionError } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
-import type { TransactionOption } from '../client/enqueue.js'
-import type { JobHandle, JobSnapshot } from '../client/inspect.js'
+import type { JobSnapshot } from '../client/inspect.js'
 import { bounds } from '../core/bounds.js'
-import type { EnqueueOptions, JobDefinition } from '../core/definition.js'
+import type { JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { jobStates } from '../core/job.js'
 import type { Store } from '../core/store.js'
@@ -16,7 +15,7 @@ import { VirtualClock } from './virtual-clock.js'
 export interface TestMillOptions extends Omit<MillraceOptions, 'store' | 'clock'> {
   /** Where virtual time starts. @default '2030-01-01T00:00:00Z' */
   readonly start?: number | string | Date
-  /** `enqueue` runs the job, and what follows from it, before it returns. @default false */
+  /** `enqueue`, `enqueueMany`, `flow` and `chain` run what they add, and what follows from it, before they return. @default false */
   readonly inline?: boolean
   /** Makes the store over the virtual clock. @default the memory engine */
   readonly store?: (clock: VirtualClock) => Store
@@ -69,22 +68,8 @@ export class TestMill extends Millrace {
     this.#workerOptions = { ...worker, handleSignals: false }
   }
 
-  override enqueue<I, O, R>(
-    job: JobDefinition<I, O, R>,
-    input: NoInfer<I>,
-    options?: EnqueueOptions & TransactionOption,
-  ): Promise<JobHandle<R>> {
-    const handle = super.enqueue(job, input, options)
-    return this.#inline ? handle.then((done) => this.#drained(done)) : handle
-  }
-
-  override enqueueMany<I, O, R>(
-    job: JobDefinition<I, O, R>,
-    inputs: Iterable<NoInfer<I>>,
-    options?: Omit<EnqueueOptions, 'id'>,
-  ): Promise<JobHandle<R>[]> {
-    const handles = super.enqueueMany(job, inputs, options)
-    return this.#inline ? handles.then((done) => this.#drained(done)) : handles
+  protected override added<T>(adding: Promise<T>): Promise<T> {
+    return this.#inline ? adding.then((value) => this.#drained(value)) : adding
   }
 
   /**

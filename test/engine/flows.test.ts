@@ -480,3 +480,11 @@ test('a full queue refuses a flow as a whole', async () => {
   await mill.drain()
   await expect(mill.flow(tree, { id: 'f' })).resolves.toMatchObject({ status: 'inserted' })
 })
+
+test('inline, a flow has run when it was added', async () => {
+  const mill = testMill({ jobs: [square, sum], inline: true })
+  const flow = await mill.flow({ job: sum, input: null, children: [{ job: square, input: 3 }] })
+  expect(await flow.state()).toBe('completed')
+  const chain = await mill.chain([{ job: square, input: 2 }])
+  expect(await chain.state()).toBe('completed')
+})

@@ -1,5 +1,5 @@
 import { bounds } from '../../core/bounds.js'
-import type { LinkRecord } from '../../core/family.js'
+import { isAskedFor, type LinkRecord } from '../../core/family.js'
 import type { LinkPage, LinkQuery } from '../../core/store.js'
 import type { Link } from './parenthood.js'
 import type { Tables } from './tables.js'
@@ -17,15 +17,10 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
         return { links: found, cursor: JSON.stringify([at, after]) }
       looked++
       after = link.child
-      if (matches(link, query)) found.push(recordOf(link))
+      if (isAskedFor(link, query)) found.push(recordOf(link))
     }
   }
   return { links: found, cursor: undefined }
-}
-
-function matches({ name, end }: Link, query: LinkQuery): boolean {
-  if (query.name !== undefined && name !== query.name) return false
-  return query.failed !== true || (end !== undefined && end !== 'completed')
 }
 
 function recordOf({ wakes: _, ...link }: Link): LinkRecord {

@@ -1,5 +1,5 @@
 import { bounds } from '../../core/bounds.js'
-import type { FailurePolicy, LinkRecord } from '../../core/family.js'
+import { type FailurePolicy, isAskedFor, type LinkRecord } from '../../core/family.js'
 import type { Failure, FinalState } from '../../core/job.js'
 import type { LinkPage, LinkQuery } from '../../core/store.js'
 import { parse } from './parse.js'
@@ -36,18 +36,13 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
           looked++
           after = row[0]
           const link = recordOf(parent, row)
-          if (matches(link, query)) found.push(link)
+          if (isAskedFor(link, query)) found.push(link)
         }
         if (rows.length < size) break
       }
     }
     return { links: found, cursor: undefined }
   }
-}
-
-function matches({ name, end }: LinkRecord, query: LinkQuery): boolean {
-  if (query.name !== undefined && name !== query.name) return false
-  return query.failed !== true || (end !== undefined && end !== 'completed')
 }
 
 function recordOf(parent: string, row: LinkRow): LinkRecord {
