@@ -150,6 +150,7 @@ function remove(tables: Tables, entry: Entry, now: number): Verdict {
   letGoOfGuard(tables, entry)
   tables.leave(entry)
   tables.jobs.delete(entry.job.id)
+  tables.doomed.delete(entry)
   // Whoever waited for it need not wait any longer.
   if (!isFinal(entry.state)) childEnded(tables, entry, 'cancelled', nothing, now)
   return 'affected'

@@ -95,6 +95,7 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
       if (entry.rank > now && shelf.size <= most) break
       tables.leave(entry)
       tables.jobs.delete(entry.job.id)
+      tables.doomed.delete(entry)
       entry.kind.totals.pruned++
       entry = shelf.first
     }
