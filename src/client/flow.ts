@@ -209,6 +209,7 @@ class BuildingSite {
   /** Ids of jobs written before, whose children are all in the next write. */
   #finished: string[] = []
   #firstHere = 0
+  #compensated = 0
 
   constructor(id: string) {
     this.id = id
@@ -224,6 +225,8 @@ class BuildingSite {
   }
 
   add(node: Prepared): void {
+    if (node.planned.spec.compensate !== undefined && ++this.#compensated > bounds.batch)
+      throw tooManyToUndo()
     this.nodes.push(node)
   }
 
@@ -267,6 +270,15 @@ function flowId(id: string): string {
   const most = bounds.idLength - ordinalDigits - 1
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a flow`, most)
   return id
+}
+
+/** What undoes them is added together with the death of their parent. */
+function tooManyToUndo(): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `a flow can have ${bounds.batch} jobs with \`compensate\`; let each do more, or use a saga`,
+    { field: 'compensate', limit: bounds.batch },
+  )
 }
 
 function gone(id: string): MillraceError {

@@ -488,3 +488,13 @@ test('inline, a flow has run when it was added', async () => {
   const chain = await mill.chain([{ job: square, input: 2 }])
   expect(await chain.state()).toBe('completed')
 })
+
+test('there is a limit to what a flow can undo', async () => {
+  const undo = defineJob({ name: 'undo', run: (_: { input: number; result: number }) => {} })
+  const mill = testMill({ jobs: [square, sum, undo] })
+  const children = Array.from({ length: 1_001 }, () => ({ job: square, input: 1, compensate: undo }))
+  await expect(mill.flow({ job: sum, input: null, children }, { id: 'f' })).rejects.toThrow(
+    /1000 jobs with `compensate`/,
+  )
+  expect(await mill.job('f').state()).toBe('cancelled')
+})
