@@ -8,7 +8,10 @@ export const joinJob = defineJob({ name: 'millrace/join', run() {} })
 export const callbacks = ['onComplete', 'onSuccess', 'onDead'] as const
 
 /** What a batch adds when something has become of it. */
-export type BatchInput = { [K in (typeof callbacks)[number]]?: NewJob }
+export type BatchInput = { [K in (typeof callbacks)[number]]?: NewJob } & {
+  /** Milliseconds from its creation after which it is sealed. */
+  readonly patience: number
+}
 
 /** Waits for the jobs of a batch. It is never called: the worker decides what a batch that wakes does. */
 export const batchJob = defineJob({ name: 'millrace/batch', maxAttempts: 100, run(_: BatchInput) {} })

@@ -11,7 +11,7 @@ import {
 import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
-import { type Entry, storyOf } from './entry.js'
+import { type Entry, isWaiting, storyOf } from './entry.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 
@@ -167,18 +167,18 @@ function revive(tables: Tables, entry: Entry): void {
   tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
 }
 
-/** Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. */
+/**
+ * Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. Nobody
+ * may come to seal it, so it is: it makes do with those that it has.
+ */
 export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   const parenthood = entry.story?.parenthood
   if (parenthood === undefined) return 'runs'
   tables.doomed.delete(entry)
   parenthood.failed = 0
+  if (parenthood.open) parenthood.waiting--
+  parenthood.open = false
   return parenthood.waiting > 0 ? 'waits' : 'runs'
-}
-
-/** Whether it has children that have not ended, or may get more. */
-export function isWaiting({ story }: Entry): boolean {
-  return (story?.parenthood?.waiting ?? 0) > 0
 }
 
 export function seal(tables: Tables, entry: Entry, now: number): boolean {

@@ -51,7 +51,7 @@ UPDATE millrace_job SET
 WHERE seq = ?
 
 -- :startOver
-UPDATE millrace_parent SET failed = 0, doomed = NULL WHERE seq = ? RETURNING waiting
+UPDATE millrace_parent SET failed = 0, doomed = NULL, waiting = waiting - open, open = 0 WHERE seq = ? RETURNING waiting
 
 -- :seal
 UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting, alarmed
