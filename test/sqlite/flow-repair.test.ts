@@ -224,6 +224,5 @@ describe('the look is cheap', () => {
       const count = db.prepare('SELECT count(*) FROM millrace_parent WHERE waiting = 10').pluck()
       expect(count.get()).toBe(waiting)
     },
-    60_000,
   )
 })
