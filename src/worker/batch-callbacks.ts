@@ -4,7 +4,7 @@ import type { Family } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import { completed, type Outcome, waiting } from '../core/lifecycle.js'
 import { decode } from './execute.js'
-import { linksOf } from './links.js'
+import { linksOf } from './family.js'
 import type { Run } from './run.js'
 
 /**

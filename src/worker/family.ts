@@ -9,8 +9,8 @@ import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
 import type { ClaimedJob, FinalState, NewJob } from '../core/job.js'
 import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
+import type { LinkQuery } from '../core/store.js'
 import { wakeBatch } from './batch-callbacks.js'
-import { linksOf } from './links.js'
 import type { Run } from './run.js'
 
 /** Whether what became of its children may keep a job from running: worth asking `obstacle`. */
@@ -66,6 +66,19 @@ async function undoOf(
     if (link.end === 'completed' && link.undo !== undefined) done.push(link)
   done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0) || (b.child < a.child ? -1 : 1))
   return done.length === 0 ? undefined : makeUndo(runtime, jobs, run.job.id, done)
+}
+
+/** All links that match, page by page. */
+export async function* linksOf(
+  runtime: Runtime,
+  query: Omit<LinkQuery, 'limit' | 'cursor'>,
+): AsyncGenerator<LinkRecord, void, undefined> {
+  let cursor: string | undefined
+  do {
+    const page = await runtime.store.links({ ...query, limit: bounds.page, cursor })
+    yield* page.links
+    cursor = page.cursor
+  } while (cursor !== undefined)
 }
 
 export async function readChildren(

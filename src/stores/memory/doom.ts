@@ -1,7 +1,7 @@
 import { isFinal } from '../../core/job.js'
 import { cancelledRetain } from '../../core/lifecycle.js'
-import { type Entry, isWaiting } from './entry.js'
-import type { Parenthood } from './family.js'
+import type { Entry } from './entry.js'
+import { isWaiting, type Parenthood } from './family.js'
 import type { Tables } from './tables.js'
 
 /** Its children are not needed any more, unless others wait for them too. */

@@ -83,8 +83,3 @@ export function isHeld(entry: Entry | undefined, worker: Worker, token: string):
   const lease = entry?.lease
   return lease !== undefined && lease.worker === worker && lease.token === token
 }
-
-/** Whether it has children that have not ended, or may get more. */
-export function isWaiting({ story }: Entry): boolean {
-  return (story?.parenthood?.waiting ?? 0) > 0
-}

@@ -11,7 +11,7 @@ import {
 import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
-import { type Entry, isWaiting, storyOf } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 
@@ -179,6 +179,11 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   if (parenthood.open) parenthood.waiting--
   parenthood.open = false
   return parenthood.waiting > 0 ? 'waits' : 'runs'
+}
+
+/** Whether it has children that have not ended, or may get more. */
+export function isWaiting({ story }: Entry): boolean {
+  return (story?.parenthood?.waiting ?? 0) > 0
 }
 
 export function seal(tables: Tables, entry: Entry, now: number): boolean {

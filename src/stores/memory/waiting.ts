@@ -1,5 +1,6 @@
 import { answered, deliver, type SignalWait, type Wait } from '../../core/step.js'
-import { type Entry, isWaiting, storyOf } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
+import { isWaiting } from './family.js'
 import { endOverdue, writeSteps } from './steps.js'
 import type { Tables } from './tables.js'
 
