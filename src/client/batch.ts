@@ -110,14 +110,15 @@ export class Batches {
     noUnknown(options, ['id', ...callbacks, 'queue', 'patience'], 'batch')
     const id = options.id === undefined ? newId(this.runtime.clock.now()) : batchId(options.id)
     const patience = milliseconds(options.patience ?? '1d', 'patience')
-    const input: BatchInput = {}
+    const input: BatchInput = { patience }
     for (const event of callbacks) {
       const callback = options[event]
       if (callback !== undefined)
         input[event] = await this.#callback<unknown>(callback as Callback<unknown>, event, `${id}.${event}`)
     }
     await this.runtime.ready()
-    const queue = options.queue ?? Object.values(input)[0]?.queue
+    const first = input.onComplete ?? input.onSuccess ?? input.onDead
+    const queue = options.queue ?? first?.queue
     const made = newJob(this.runtime, batchJob, encodeInput(this.runtime, input), undefined, {
       id,
       ...(queue !== undefined && { queue: name(queue, 'queue') }),

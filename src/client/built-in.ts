@@ -2,16 +2,22 @@
 import { type AnyJob, defineJob } from '../core/definition.js'
 import type { NewJob } from '../core/job.js'
 
+/** They run no code of others: workers that are lost with them say nothing against them. */
+const lasting = { maxAttempts: 100, maxCrashes: 100 }
+
 /** Ends a flow that has several last jobs: it waits for all of them. */
-export const joinJob = defineJob({ name: 'millrace/join', run() {} })
+export const joinJob = defineJob({ name: 'millrace/join', ...lasting, run() {} })
 
 export const callbacks = ['onComplete', 'onSuccess', 'onDead'] as const
 
 /** What a batch adds when something has become of it. */
-export type BatchInput = { [K in (typeof callbacks)[number]]?: NewJob }
+export type BatchInput = { [K in (typeof callbacks)[number]]?: NewJob } & {
+  /** Milliseconds from its creation after which it is sealed. */
+  readonly patience: number
+}
 
 /** Waits for the jobs of a batch. It is never called: the worker decides what a batch that wakes does. */
-export const batchJob = defineJob({ name: 'millrace/batch', maxAttempts: 100, run(_: BatchInput) {} })
+export const batchJob = defineJob({ name: 'millrace/batch', ...lasting, run(_: BatchInput) {} })
 
 export const builtInJobs: ReadonlyMap<string, AnyJob> = new Map<string, AnyJob>(
   [joinJob, batchJob].map((job) => [job.name, job]),

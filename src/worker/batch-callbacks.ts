@@ -9,20 +9,25 @@ import type { Run } from './run.js'
 
 /**
  * What becomes of a batch that woke: all of its jobs have ended, one of them has died, or nobody has sealed it in
- * time. Callbacks have ids made of the batch's, so that none is added twice.
+ * time. That a death was told is kept with the batch: the callback's own job may be gone long before the end.
  */
 export async function wakeBatch(run: Run, family: Family, runtime: Runtime): Promise<Outcome> {
-  const { onComplete, onSuccess, onDead } = decode(run, runtime) as BatchInput
+  const { onComplete, onSuccess, onDead, patience } = decode(run, runtime) as BatchInput
   const { died, failed } = await failuresOf(run.job.id, runtime)
-  const ofDeath = died ? [onDead] : []
-  if (family.waiting > 0) {
-    const isOverdue = family.open && !died
-    if (isOverdue) await runtime.store.operate({ ids: [run.job.id] }, { do: 'seal' })
-    run.consequences = given(ofDeath)
-    return waiting({ until: undefined, signals: [], children: true })
+  const ofDeath = died && !run.job.stepped ? [onDead] : []
+  if (family.waiting === 0) {
+    run.inserts = given([...ofDeath, onComplete, failed ? undefined : onSuccess])
+    return completed(undefined, run.policy.retain)
   }
-  run.inserts = given([...ofDeath, onComplete, failed ? undefined : onSuccess])
-  return completed(undefined, run.policy.retain)
+  const sealBy = run.job.createdAt + patience
+  const isOverdue = family.open && run.storeTime() >= sealBy
+  if (isOverdue) await runtime.store.operate({ ids: [run.job.id] }, { do: 'seal' })
+  if (ofDeath.length > 0) {
+    run.consequences = given(ofDeath)
+    run.remember('onDead')
+  }
+  const until = family.open && !isOverdue ? sealBy : undefined
+  return waiting({ until, signals: [], children: true })
 }
 
 async function failuresOf(id: string, runtime: Runtime): Promise<{ died: boolean; failed: boolean }> {

@@ -78,7 +78,7 @@ export class Run implements JobContext {
   #controller: AbortController | undefined
   #policy: CompiledPolicy | undefined
   #steps: Steps | undefined
-  /** Steps of a run in a sandbox that are to be written with its outcome. */
+  /** Steps of a run in a sandbox, or of the worker's own, that are to be written with its outcome. */
   #lastSteps: readonly StepRecord[] | undefined
 
   constructor(
@@ -292,6 +292,12 @@ export class Run implements JobContext {
   suspend(wait: Wait, steps: readonly StepRecord[]): void {
     this.#lastSteps = steps
     this.#listener.suspended(this, wait)
+  }
+
+  /** Writes a step of the worker's own with the outcome. */
+  remember(name: string): void {
+    const at = this.storeTime()
+    this.#lastSteps = [{ name, value: undefined, open: false, until: undefined, signal: undefined, at }]
   }
 
   /** The store's clock, as far as is known here. */

@@ -128,7 +128,7 @@ export class Worker {
     )
     this.#deadlines = new Deadlines(runtime.clock, this.#runs, (run) => this.#overdue(run))
     this.#batches = new Batches(runtime.clock, jobs, {
-      keyOf: (definition, job) => batchKey(definition, job, runtime),
+      keyOf: (definition, job) => (mayBeHindered(job) ? undefined : batchKey(definition, job, runtime)),
       due: () => this.#startMore(),
     })
     if (this.#options.sandbox !== undefined) {

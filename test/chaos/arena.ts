@@ -130,6 +130,11 @@ export class Arena {
     }
   }
 
+  /** Writes down that jobs which `mill` was given are stored. */
+  acknowledge(ids: readonly string[]): void {
+    this.#journal.write(...ids.map((id) => ({ e: 'enqueue-ack' as const, id })))
+  }
+
   /** Keeps some jobs in line until the returned function is called, which resolves when it has stopped. */
   feed(makeWork: () => Work, options: { level?: number; delayed?: boolean } = {}): () => Promise<void> {
     const level = options.level ?? 40
@@ -302,6 +307,7 @@ function toFinal(job: JobRecord): FinalJob {
     maxCrashes,
     resultBy: signer(job.result),
     progressBy: signer(job.progress),
+    failureCode: job.failure?.code,
   }
 }
 

@@ -17,6 +17,7 @@ export interface FinalJob {
   /** The lease that wrote the result and the last progress. */
   readonly resultBy: string | undefined
   readonly progressBy: string | undefined
+  readonly failureCode?: string | undefined
 }
 
 /** A worker that stopped working, and the jobs that it held then. */
@@ -49,6 +50,7 @@ export type Invariant =
   | 'I7'
   | 'I8'
   | 'I9'
+  | 'I10'
   | 'I11'
   | 'I12'
   | 'I13'

@@ -2,6 +2,7 @@
 import type { Fault } from './fault.js'
 import { blockedLoop } from './faults/blocked-loop.js'
 import { eightWriters } from './faults/eight-writers.js'
+import { killFlowProducer, killsInFlows } from './faults/flows.js'
 import { fullDisk } from './faults/full-disk.js'
 import { killAnywhere } from './faults/kill-anywhere.js'
 import { killsAtFailPoints } from './faults/kill-at-fail-points.js'
@@ -29,6 +30,8 @@ export const faults: readonly Fault[] = [
   killProducer,
   killHoldingLimits,
   killAdvance,
+  ...killsInFlows,
+  killFlowProducer,
   zombie,
   zombieKilled,
   lanesUnderLoad,

@@ -59,6 +59,13 @@ export interface SteppedWork {
   readonly sleep: number
 }
 
+/** Adds jobs by a step and waits for them. */
+export const fanned = defineJob<FannedWork>({ name: 'fanned', ...policy(), run: unused })
+
+export interface FannedWork {
+  readonly parts: readonly Work[]
+}
+
 export const booking = bookingBy(unused)
 export const bookingSteps = ['flight', 'hotel', 'car'] as const
 
@@ -148,6 +155,11 @@ export function makeJobs(stage: Stage): AnyJob[] {
       ...policy(),
       run: (input, context) => runStepped(stage, input, context),
     }),
+    defineJob<FannedWork>({
+      name: fanned.name,
+      ...policy(),
+      run: (input, context) => runFanned(stage, input, context),
+    }),
     bookingBy((id, name, key) => {
       stage.journal.write({ e: 'effect', id, name, key })
       const times = (effects.get(key) ?? 0) + 1
@@ -191,6 +203,15 @@ async function runStepped(stage: Stage, input: SteppedWork, context: JobContext)
     })
     if (name === 'second') await context.step.sleep(input.sleep)
   }
+  context.progress(signature)
+  return signature
+}
+
+async function runFanned(stage: Stage, { parts }: FannedWork, context: JobContext): Promise<Signature> {
+  const signature = sign(stage, context)
+  const options = { onFailure: 'continue', maxCrashes: 1_000 } as const
+  const children = await context.step.children('parts', work, parts, options)
+  if (children.length !== parts.length) throw new NonRetryableError('chaos: children are missing')
   context.progress(signature)
   return signature
 }

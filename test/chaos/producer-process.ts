@@ -6,6 +6,7 @@ import { work } from './jobs.js'
 import { Journal } from './journal.js'
 import { Random } from './random.js'
 import { RecordingStore } from './recording-store.js'
+import { settings } from './settings.js'
 
 export interface ProducerConfig extends ChildConfig {
   /** Jobs in all; then the process ends by itself. */
@@ -13,6 +14,8 @@ export interface ProducerConfig extends ChildConfig {
   readonly ballastBytes?: number
   /** Between two batches. */
   readonly pauseMs?: number
+  /** Adds large flows instead, one after the other. */
+  readonly flows?: boolean
 }
 
 const config = beChild<ProducerConfig>()
@@ -25,6 +28,10 @@ process.once('SIGTERM', () => process.exit())
 
 let count = 0
 for (let sent = 0; sent < config.jobs; ) {
+  if (config.flows === true) {
+    await addFlow()
+    continue
+  }
   const size = random.integer(1, 20)
   sent += size
   await (random.chance(0.5) ? enqueueOneByOne(size) : enqueueTogether(size))
@@ -46,6 +53,25 @@ async function enqueueOneByOne(size: number): Promise<void> {
       }
     }),
   )
+}
+
+/** More than two writes; one of the children has children of its own, which come in two of them. */
+async function addFlow(): Promise<void> {
+  const id = `${config.name}-${count++}-flow`
+  const part = { job: work, input: {}, options: { maxCrashes: 1_000, retain: '1h' } } as const
+  const inner = { ...part, children: Array.from({ length: settings.flowParts / 2 }, () => part) }
+  const rest = Array.from({ length: settings.flowParts / 2 - 1 }, () => part)
+  try {
+    await mill.flow({ ...part, children: [inner, ...rest] }, { id, patience: settings.flowPatienceMs })
+    const parts = Array.from(
+      { length: settings.flowParts },
+      (_, i) => `${id}.${String(i + 1).padStart(7, '0')}`,
+    )
+    journal.write(...[id, ...parts].map((part) => ({ e: 'enqueue-ack' as const, id: part })))
+  } catch (error) {
+    const code = isMillraceError(error) ? error.code : String(error)
+    journal.write({ e: 'error', code, during: 'flow', message: String(error) })
+  }
 }
 
 async function enqueueTogether(size: number): Promise<void> {

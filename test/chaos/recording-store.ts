@@ -91,11 +91,16 @@ export class RecordingStore implements Store {
     const doom = request.held.length > 0 ? this.#sabotage?.doom : undefined
     const steps = stepsOf(request)
     const point = stepPoint(steps)
+    const added = request.held.flatMap(({ id, inserts = [] }) => inserts.map((job) => ({ by: id, job })))
+    this.#journal.write(...added.map(({ job }) => tried(job)))
     doom?.at('renewal-before')
     if (point !== undefined) doom?.at(`${point}-before`)
     return this.#inner.extend(request).then((result) => {
       const kept = steps.filter(({ id }) => !result.lost.includes(id))
       this.#journal.write(...kept.map((step) => ({ e: 'step-kept' as const, ...step })))
+      this.#journal.write(
+        ...added.map(({ by, job }) => insertedWith(job, result.lost.includes(by) ? 'lost' : 'applied')),
+      )
       doom?.at('renewal-after')
       if (point !== undefined) doom?.at(`${point}-after`)
       return result

@@ -11,4 +11,7 @@ export const settings = {
   recoveryLimitMs: 10_000,
   /** An armed process that met no fail point by then is killed as it is. */
   patienceMs: 10_000,
+  /** Jobs of a flow of several writes besides the one that it leads to, and how long such a flow may stay unfinished. */
+  flowParts: 1_300,
+  flowPatienceMs: 1_500,
 } as const

@@ -87,6 +87,39 @@ describe('a batch', () => {
     expect(seen).toEqual(['complete'])
   })
 
+  test('a death takes nothing of its patience, and is told once although the callback is not kept', async () => {
+    const { seen, work, jobs } = makeJobs()
+    const brief = defineJob({ name: 'brief', retain: 0, run: (text: string) => void seen.push(text) })
+    const mill = testMill({ jobs: [...jobs, brief] })
+    const batch = await mill.batch({
+      onComplete: { job: brief, input: 'complete' },
+      onDead: { job: brief, input: 'dead' },
+      patience: '1h',
+    })
+    await batch.enqueueMany(work, [1, -1])
+    await mill.drain()
+    expect(seen).toEqual(['dead'])
+    expect(await batch.progress()).toMatchObject({ left: 0, open: true })
+    await mill.advance('59m')
+    await batch.enqueue(work, -2)
+    await mill.drain()
+    expect(seen).toEqual(['dead'])
+    await mill.advance('2m')
+    expect(seen).toEqual(['dead', 'complete'])
+  })
+
+  test('one that was cancelled unsealed and is wanted after all makes do with the jobs that it has', async () => {
+    const { seen, work, note, jobs } = makeJobs()
+    const mill = testMill({ jobs })
+    const batch = await mill.batch({ onComplete: { job: note, input: 'complete' } })
+    await batch.enqueue(work, 1)
+    await batch.cancel()
+    await mill.dead.retry(batch.id)
+    await mill.drain()
+    expect(await batch.progress()).toMatchObject({ jobs: 1, open: false, done: true })
+    expect(seen).toEqual(['complete'])
+  })
+
   test('jobs of it add more to it; when it is over it takes no more', async () => {
     const { seen, work, note, jobs } = makeJobs()
     const split = defineJob({

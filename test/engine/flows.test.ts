@@ -1,4 +1,4 @@
-import { defineJob, isMillraceError, type LogLevel } from 'millrace'
+import { defineBatchJob, defineJob, isMillraceError, type LogLevel } from 'millrace'
 import { describe, expect, test } from 'vitest'
 import { storeOf, testMill } from './mill.js'
 
@@ -149,6 +149,9 @@ describe('a tree', () => {
     expect(await mill.job('f').state()).toBe('blocked')
     await mill.advance('2m')
     expect((await mill.job('f').get())?.failure?.code).toBe('FLOW_INCOMPLETE')
+    await mill.dead.retry('f')
+    await mill.drain()
+    expect(await mill.job('f').result()).toBe(499)
     await expect(
       mill.flow({ job: sum, input: null, children: [{ job: square, input: 1 }] }, { id: 'f' }),
     ).resolves.toMatchObject({ status: 'duplicate' })
@@ -356,6 +359,18 @@ describe('a child that fails', () => {
     await slow.stop()
     await mill.drain()
     expect(await flow.state()).toBe('dead')
+  })
+
+  test('fail: a parent whose handler takes many at once dies of it as well', async () => {
+    const taken: number[] = []
+    const many = defineBatchJob({ name: 'many', run: (inputs: number[]) => void taken.push(...inputs) })
+    const mill = testMill({ jobs: [square, many] })
+    const over = (input: number, child: number) =>
+      mill.flow({ job: many, input, children: [{ job: square, input: child }] })
+    const flows = [await over(1, 3), await over(2, -1), await over(3, 2)]
+    await mill.drain()
+    expect(await Promise.all(flows.map((flow) => flow.state()))).toEqual(['completed', 'dead', 'completed'])
+    expect(taken.sort()).toEqual([1, 3])
   })
 
   test('a parent that an operator replays runs with what there is', async () => {

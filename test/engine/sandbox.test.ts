@@ -20,6 +20,7 @@ import { file, realMill, signal, testMill, vanish } from './mill.js'
 
 type Named = Record<string, Handler<null, unknown>>
 type Handlers = typeof import('./fixtures/sandboxed.js')
+type Gathered = Extract<Awaited<ReturnType<Handlers['gathers']>>, { named: unknown }>
 
 const built = (name: string) => new URL(`../../.build/test/engine/fixtures/${name}.js`, import.meta.url)
 const url = built('sandboxed')
@@ -150,6 +151,42 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     const failed = await mill.enqueue(adds, 'unknown')
     await expect(failed.result({ timeout: '10s' })).rejects.toThrow('add it to new Millrace({ jobs })')
     expect((await failed.get())?.failure?.code).toBe('INVALID_OPTION')
+  })
+
+  test('reads what its children gave, and waits for those that it adds itself', async () => {
+    const { known, failing } = await import('./fixtures/sandboxed.js')
+    const gathers = define('gathers', { type })
+    const mill = await started([gathers, known, failing], { sandbox: { size: 1 } })
+    const flow = await mill.flow({
+      nodes: {
+        first: { job: known, input: 4 },
+        broken: { job: failing, input: 0, onFailure: 'continue' },
+        last: { job: gathers, input: [5, 6], after: ['first', 'broken'] },
+      },
+    })
+    const { pid, threadId, isMainThread, ...seen } = (await flow.result({ timeout: '20s' })) as Gathered
+    expect(type === 'thread' ? threadId : pid).not.toBe(type === 'thread' ? 0 : process.pid)
+    expect(isMainThread).toBe(type === 'process')
+    expect({ ...seen, named: seen.named.sort() }).toEqual({
+      named: [
+        ['broken', 'dead', '0 is not enough'],
+        ['first', 'completed', 4],
+      ],
+      first: 4,
+      missing: 'CHILD_FAILED',
+      added: [5, 6],
+      failed: '1 is not enough',
+      all: expect.arrayContaining([4, 5, 6]),
+    })
+  })
+
+  test('a step whose child dies fails the handler there', async () => {
+    const { known, failing } = await import('./fixtures/sandboxed.js')
+    const fans = define('fansOut', { type })
+    const mill = await started([fans, known, failing])
+    const handle = await mill.enqueue(fans, 1)
+    await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
+    expect((await handle.get())?.failure).toMatchObject({ code: 'CHILD_FAILED' })
   })
 
   test('snoozes and cancels', async () => {
@@ -429,11 +466,9 @@ describe('a sandbox', () => {
   })
 })
 
-function define<Name extends Exclude<keyof Handlers, 'default' | 'known' | 'unknown' | 'notAFunction'>>(
-  name: Name,
-  sandbox: SandboxOptions,
-  policy: object = {},
-) {
+function define<
+  Name extends Exclude<keyof Handlers, 'default' | 'known' | 'unknown' | 'failing' | 'notAFunction'>,
+>(name: Name, sandbox: SandboxOptions, policy: object = {}) {
   const run = fromModule<Handlers, Name>(url, ...([name] as never))
   // A retry stays where it can be looked at.
   const backoff = { type: 'fixed', initialDelay: '1h', jitter: 'none' } as const

@@ -114,6 +114,25 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     '120 completed, 1 dead',
     '120 rows',
   ],
+  'chunked-export': [
+    'blocked, behind 10 chunks',
+    'export-chunk: attempt 1: the replica is gone',
+    'customers.csv: 950 lines, 12230 bytes from 10 chunks',
+  ],
+  'order-chain': [
+    "job click-1 (confirm) died at attempt 1: child click-1.0000001 ('print-invoice') died: the printer is jammed; retry the child, and this job waits for it again",
+    'confirm dead after print-invoice dead after place-order completed',
+    'told ann@example.com: I-A-1 over 60',
+    'confirm completed after print-invoice completed after place-order completed',
+  ],
+  'import-batch': [
+    'clean: all imported',
+    'clean: done',
+    'clean: 4 jobs, 0 left',
+    'dirty: something is wrong, the rest goes on',
+    'dirty: done',
+    'dirty: 5 jobs, 0 left',
+  ],
   approval: [
     '2030-01-01T09:00 trip: blocked, 0 running',
     '2030-01-03T09:00 the manager is asked for 120',

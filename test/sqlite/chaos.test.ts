@@ -22,6 +22,8 @@ const killed = [
   'producer',
   'holding-limits',
   'schedule-advance',
+  'flows',
+  'flow-producer',
 ]
 const stale = ['zombie', 'blocked-loop']
 const apart = ['sandbox-abort']

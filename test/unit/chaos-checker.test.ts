@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { check, checkLanes, type Evidence, type FinalJob, type Violation } from '../chaos/checker.js'
 import { checkEffects } from '../chaos/effects.js'
+import { type ChaosFamily, checkFamilies } from '../chaos/families.js'
 import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
 import { checkLimits } from '../chaos/limits.js'
 import { checkSlots } from '../chaos/slots.js'
@@ -30,6 +31,42 @@ describe('slots of schedules', () => {
     ]
     for (const [ids, fired, text] of crimes)
       expect(checkSlots(ids, [{ ...schedule, fired }])).toEqual([violation('I6', `schedule tick: ${text}`)])
+  })
+})
+
+describe('jobs that wait for others', () => {
+  const parent: ChaosFamily = { id: 'p', children: ['a', 'b'], kind: 'flow', spared: new Set() }
+  const ended = (id: string, t: number) => settled(lease(id), { to: 'completed', t })
+  const begun = (id: string, t: number): HistoryEvent => ({ e: 'start', ...lease(id), t })
+  const final = (id: string, state: FinalJob['state']) => job(id, { state })
+  const history = [...ended('a', 10), ...ended('b', 20), begun('p', 21), ...ended('p', 22)]
+  const all = ['p', 'a', 'b'].map((id) => final(id, 'completed'))
+  const crime = (events: readonly HistoryEvent[], jobs: readonly FinalJob[], family: ChaosFamily = parent) =>
+    checkFamilies(events, jobs, [family]).map(({ text }) => text)
+
+  test('a parent that runs after all of its children is right', () => {
+    expect(crime(history, all)).toEqual([])
+  })
+
+  test('one that begins before, lives in spite of them, dies without them or misses some is I10', () => {
+    const early = [...ended('a', 10), begun('p', 15), ...ended('b', 20), ...ended('p', 22)]
+    expect(crime(early, all)).toEqual(['p went on before 1 of its children had ended, such as b'])
+    const died = [final('p', 'completed'), final('a', 'dead'), final('b', 'completed')]
+    expect(crime(history, died)).toEqual(['p is completed ; its children are to kill it: true'])
+    expect(crime(history, died, { ...parent, spared: new Set(['a']) })).toEqual([])
+    const killed = [{ ...final('p', 'dead'), failureCode: 'CHILD_FAILED' }, ...all.slice(1)]
+    expect(crime(history, killed)).toEqual(['p is dead CHILD_FAILED; its children are to kill it: false'])
+    expect(crime(history, all.slice(0, 2))[0]).toBe('p misses 1 of its children, such as b')
+  })
+
+  test('a batch that does not tell what became of it, or tells what did not, is I10', () => {
+    const batch: ChaosFamily = { ...parent, kind: 'batch' }
+    const told = (...events: string[]) => [...all, ...events.map((event) => final(`p.${event}`, 'completed'))]
+    expect(crime(history, told('onComplete', 'onSuccess'), batch)).toEqual([])
+    expect(crime(history, told('onComplete'), batch)).toEqual(['p: onSuccess is undefined, due: true'])
+    expect(crime(history, told('onComplete', 'onSuccess', 'onDead'), batch)).toEqual([
+      'p: onDead is completed, due: false',
+    ])
   })
 })
 

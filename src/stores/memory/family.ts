@@ -137,12 +137,17 @@ function revive(tables: Tables, entry: Entry): void {
   tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
 }
 
-/** Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. */
+/**
+ * Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. Nobody
+ * may come to seal it, so it is: it makes do with those that it has.
+ */
 export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   const parenthood = entry.story?.parenthood
   if (parenthood === undefined) return 'runs'
   tables.doomed.delete(entry)
   parenthood.failed = 0
+  if (parenthood.open) parenthood.waiting--
+  parenthood.open = false
   return parenthood.waiting > 0 ? 'waits' : 'runs'
 }
 

@@ -212,7 +212,10 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     tally.move(parent.kind, 'dead', 'blocked', 1)
   }
 
-  /** Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. */
+  /**
+   * Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. Nobody
+   * may come to seal it, so it is: it makes do with those that it has.
+   */
   function startOver(seq: number): 'waits' | 'runs' {
     return (startOverOne.get(seq) ?? 0) > 0 ? 'waits' : 'runs'
   }

@@ -5,8 +5,8 @@ import { family as sql } from './sql.generated.js'
 import { stateName, type Tables } from './tables.js'
 import type { Waiting } from './waiting.js'
 
-/** How many parents a sweep looks at, and how many of a parent's links it mends. */
-const parentsPerSweep = 20
+/** How many blocked jobs a sweep looks at, and how many of a parent's links it mends. */
+const jobsPerSweep = 50
 const linksPerParent = 100
 
 /** What a parent was found to be wrong about. */
@@ -25,15 +25,18 @@ interface OpenChild {
 }
 
 export interface Repair {
-  /** Looks at the next few parents that wait; reads only. */
+  /** Looks at the next few; reads only. */
   look(): Finding[]
   mend(findings: readonly Finding[], now: number): void
 }
 
-/** A parent whose count is wrong would wait for ever. Looks at all of them in turn, a few per sweep. */
+/**
+ * A parent whose count is wrong would wait for ever. Looks at all of them in turn, a few per sweep; not at those that
+ * a time wakes, which find out by themselves.
+ */
 export function makeRepair(tables: Tables, families: Families, waiting: Waiting): Repair {
   const { db } = tables
-  const waitingParents = db.prepare<[number, number], number>(sql.waitingParents).pluck()
+  const untimed = db.prepare<[number, number], { seq: number; isParent: number | null }>(sql.untimed)
   const openChild = db.prepare<[number], OpenChild>(sql.openChild)
   const waitForNothing = db.prepare(sql.waitForNothing)
   const jobAt = db.prepare<[number], { state: number }>(sql.job)
@@ -42,9 +45,10 @@ export function makeRepair(tables: Tables, families: Families, waiting: Waiting)
   return { look, mend }
 
   function look(): Finding[] {
-    const seqs = waitingParents.all(at, parentsPerSweep)
-    at = seqs.length < parentsPerSweep ? 0 : (seqs.at(-1) as number)
-    return seqs.map(find).filter((finding) => finding !== undefined)
+    const jobs = untimed.all(at, jobsPerSweep)
+    at = jobs.length < jobsPerSweep ? 0 : (jobs.at(-1)?.seq ?? 0)
+    const parents = jobs.filter(({ isParent }) => isParent === 1)
+    return parents.map(({ seq }) => find(seq)).filter((finding) => finding !== undefined)
   }
 
   function find(seq: number): Finding | undefined {

@@ -164,7 +164,7 @@ UPDATE millrace_job SET
 WHERE seq = ?
 `,
   startOver: `
-UPDATE millrace_parent SET failed = 0, doomed = NULL WHERE seq = ? RETURNING waiting
+UPDATE millrace_parent SET failed = 0, doomed = NULL, waiting = waiting - open, open = 0 WHERE seq = ? RETURNING waiting
 `,
   seal: `
 UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting, alarmed
@@ -198,15 +198,18 @@ SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
 SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
 WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 `,
-  waitingParents: `
-SELECT p.seq FROM millrace_parent p JOIN millrace_job j ON j.seq = p.seq
-WHERE p.seq > ? AND p.open = 0 AND j.state = 4 AND (
-  p.waiting > 0 OR (j.due_at IS NULL AND NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = p.seq))
-)
-ORDER BY p.seq LIMIT ?
+  untimed: `
+SELECT b.seq, p.open = 0 AND (
+  p.waiting <> 0 OR NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = b.seq)
+) AS isParent
+FROM (
+  SELECT seq FROM millrace_job
+  WHERE state = 4 AND coalesce(due_at, 9007199254740991) = 9007199254740991 AND seq > ? ORDER BY seq LIMIT ?
+) b LEFT JOIN millrace_parent p ON p.seq = b.seq
 `,
   openChild: `
-SELECT l.child, j.state, j.result, j.failure FROM millrace_link l LEFT JOIN millrace_job j ON j.id = l.child
+SELECT l.child, j.state, j.result, j.failure
+FROM millrace_link l INDEXED BY millrace_link_open LEFT JOIN millrace_job j ON j.id = l.child
 WHERE l.parent = ? AND l.state IS NULL LIMIT 1
 `,
   waitForNothing: `

@@ -1,0 +1,257 @@
+/**
+ * What must become of jobs that wait for each other, told by a few plain rules and none of the product's code. All
+ * operators' commands come while nothing runs; `drain` runs what can run to its end.
+ */
+
+export type End = 'completed' | 'dead' | 'cancelled'
+export type State = End | 'blocked' | 'pending' | 'gone'
+export type Policy = 'fail' | 'continue' | 'ignore' | 'compensate'
+export type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
+
+interface Link {
+  end: End | undefined
+  /** An operator has replayed the parent all the same. */
+  forgiven: boolean
+}
+
+export interface NodePlan {
+  readonly id: string
+  readonly kind: Kind
+  readonly queue: string
+  /** What its end means for those that wait for it. */
+  readonly policy: Policy
+  /** Attempts that fail from now on. */
+  readonly fails: number
+  /** Gone as soon as it has ended; of a batch: its callbacks are. */
+  readonly fleeting: boolean
+  readonly undone: boolean
+  readonly parents: readonly string[]
+  /** Of a fan: what its step adds. */
+  readonly adds?: readonly NodePlan[]
+  /** Of a fan: what it makes of children that fail. */
+  readonly gathers?: 'fail' | 'continue' | 'ignore'
+}
+
+export const maxAttempts = 2
+
+export class ModelNode {
+  readonly plan: NodePlan
+  readonly links = new Map<string, Link>()
+  state: State = 'pending'
+  failure: string | undefined
+  fails: number
+  /** How often its handler began; not told of fans, whose children may be done before they have to wait. */
+  runs = 0
+  attempts = 0
+  /** What it saw of its children when it last ran. */
+  seen: string[] = []
+  open = false
+  alarmed = false
+  isOverdue = false
+  added = false
+
+  constructor(plan: NodePlan) {
+    this.plan = plan
+    this.fails = plan.fails
+  }
+
+  get waits(): boolean {
+    return this.open || [...this.links.values()].some(({ end }) => end === undefined)
+  }
+
+  get isLive(): boolean {
+    return this.state === 'blocked' || this.state === 'pending'
+  }
+}
+
+export class FlowModel {
+  readonly nodes = new Map<string, ModelNode>()
+  /** Ids of jobs that have to be undone, each once. */
+  readonly undone: string[] = []
+  readonly told: string[] = []
+
+  of(id: string): ModelNode {
+    return this.nodes.get(id) as ModelNode
+  }
+
+  /** Parents come before their children; `open` takes more of them later. */
+  add(plans: readonly NodePlan[], open = false): void {
+    for (const plan of plans) {
+      const node = new ModelNode(plan)
+      this.nodes.set(plan.id, node)
+      node.open = open && plan.kind === 'batch'
+      for (const parent of plan.parents)
+        this.of(parent).links.set(plan.id, { end: undefined, forgiven: false })
+    }
+    for (const { id } of plans) if (this.of(id).waits) this.of(id).state = 'blocked'
+  }
+
+  takesMore(id: string): boolean {
+    return this.of(id).isLive && this.of(id).waits
+  }
+
+  seal(id: string): void {
+    const node = this.of(id)
+    if (!node.open || !node.isLive) return
+    node.open = false
+    if (node.state === 'blocked' && !node.waits) node.state = 'pending'
+    else if (node.waits && !node.alarmed) node.state = 'blocked'
+  }
+
+  /** Nobody has sealed it in time. */
+  losePatience(id: string): void {
+    const node = this.of(id)
+    if (!node.open || !node.isLive) return
+    node.isOverdue = true
+    node.state = 'pending'
+  }
+
+  drain(queues: readonly string[]): void {
+    for (let changed = true; changed; ) {
+      changed = false
+      for (const node of [...this.nodes.values()]) {
+        if (node.state !== 'pending' || !queues.includes(node.plan.queue)) continue
+        this.#run(node)
+        changed = true
+      }
+    }
+  }
+
+  cancel(id: string): void {
+    const doomed: ModelNode[] = []
+    this.#cancel(this.of(id), doomed)
+    for (const parent of doomed)
+      for (const [child, { end }] of parent.links)
+        if (end === undefined && this.#isUnwanted(this.of(child))) this.#cancel(this.of(child), doomed)
+  }
+
+  retry(id: string): void {
+    const node = this.of(id)
+    if (node.isLive || node.state === 'gone') return
+    this.#reopen(node)
+    for (const link of node.links.values()) if (link.end !== undefined) link.forgiven = true
+    if (node.state === 'completed') node.added = false
+    node.attempts = 0
+    node.open = false
+    node.state = node.waits ? 'blocked' : 'pending'
+  }
+
+  remove(id: string): void {
+    const node = this.of(id)
+    const { isLive } = node
+    node.state = 'gone'
+    if (isLive) this.#tell(node, 'cancelled')
+  }
+
+  #run(node: ModelNode): void {
+    const { kind } = node.plan
+    if (kind === 'batch') return this.#wakeBatch(node)
+    const inTheWay = [...node.links].filter(([child, link]) => this.#hinders(child, link))
+    if (inTheWay.length > 0) return this.#fall(node, inTheWay)
+    if (kind === 'fan' && !node.added) return this.#fanOut(node)
+    node.runs++
+    node.seen = [...node.links]
+      .filter(([child, { end }]) => end !== undefined && !this.#isHidden(node, child, end))
+      .map(([child, { end }]) => `${child} ${end}`)
+      .sort()
+    if (kind === 'fan' && node.plan.gathers === 'fail') {
+      const own = (node.plan.adds ?? []).map(({ id }) => node.links.get(id)?.end)
+      const failed = own.some((end) => end !== 'completed')
+      if (failed) return this.#end(node, 'dead', 'CHILD_FAILED')
+    }
+    if (node.fails === 0) return this.#end(node, 'completed')
+    node.fails--
+    node.attempts++
+    if (node.attempts >= maxAttempts) this.#end(node, 'dead', 'HANDLER')
+  }
+
+  #isHidden({ plan }: ModelNode, child: string, end: End): boolean {
+    if (end === 'completed') return false
+    return plan.kind === 'fan' ? false : this.of(child).plan.policy === 'ignore'
+  }
+
+  #hinders(child: string, { end, forgiven }: Link): boolean {
+    const { policy } = this.of(child).plan
+    return !forgiven && end !== undefined && end !== 'completed' && ['fail', 'compensate'].includes(policy)
+  }
+
+  #fall(node: ModelNode, inTheWay: readonly (readonly [string, Link])[]): void {
+    if (inTheWay.some(([child]) => this.of(child).plan.policy === 'compensate')) {
+      for (const [child, { end }] of node.links)
+        if (end === 'completed' && this.of(child).plan.undone) this.undone.push(`${node.plan.id} ${child}`)
+      return this.#end(node, 'dead', 'COMPENSATED')
+    }
+    if (inTheWay.some(([, { end }]) => end === 'dead')) return this.#end(node, 'dead', 'CHILD_FAILED')
+    this.#end(node, 'cancelled')
+  }
+
+  #fanOut(node: ModelNode): void {
+    node.added = true
+    const fresh = (node.plan.adds ?? []).filter(({ id }) => !node.links.has(id))
+    this.add(fresh)
+    if (node.waits) node.state = 'blocked'
+  }
+
+  #wakeBatch(node: ModelNode): void {
+    const ends = [...node.links.values()].map(({ end }) => end)
+    const tell = (event: string) => {
+      const id = `${node.plan.id}.${event}`
+      if (this.nodes.has(id)) return
+      this.add([{ ...node.plan, id, kind: 'note', parents: [], fails: 0 }])
+    }
+    if (node.isOverdue) node.open = false
+    if (ends.includes('dead')) tell('onDead')
+    if (node.waits) {
+      node.state = 'blocked'
+      return
+    }
+    tell('onComplete')
+    if (ends.every((end) => end === 'completed')) tell('onSuccess')
+    this.#end(node, 'completed')
+  }
+
+  #end(node: ModelNode, end: End, failure?: string): void {
+    node.state = node.plan.fleeting && node.plan.kind !== 'batch' ? 'gone' : end
+    node.failure = failure
+    this.#tell(node, end)
+  }
+
+  #tell(node: ModelNode, end: End): void {
+    for (const id of node.plan.parents) {
+      const parent = this.of(id)
+      const link = parent.links.get(node.plan.id)
+      if (link === undefined || link.end !== undefined || parent.state === 'gone') continue
+      link.end = end
+      const isFirstDeath = parent.plan.kind === 'batch' && end === 'dead' && !parent.alarmed
+      if (isFirstDeath) parent.alarmed = true
+      if (parent.state === 'blocked' && (!parent.waits || isFirstDeath)) parent.state = 'pending'
+    }
+  }
+
+  #cancel(node: ModelNode, doomed: ModelNode[]): void {
+    if (!node.isLive) return
+    node.state = 'cancelled'
+    this.#tell(node, 'cancelled')
+    if (node.waits) doomed.push(node)
+  }
+
+  #isUnwanted({ plan }: ModelNode): boolean {
+    return plan.parents.every((id) => !this.of(id).isLive)
+  }
+
+  /** Its parents wait for it again, if they have not gone on without it. */
+  #reopen(node: ModelNode): void {
+    for (const id of node.plan.parents) {
+      const parent = this.of(id)
+      const link = parent.links.get(node.plan.id)
+      if (link?.end === undefined) continue
+      const revives = parent.state === 'dead' && parent.failure === 'CHILD_FAILED' && link.end !== 'completed'
+      if (parent.state !== 'blocked' && !revives) continue
+      if (revives) this.#reopen(parent)
+      Object.assign(link, { end: undefined, forgiven: false })
+      if (!revives) continue
+      parent.state = 'blocked'
+      parent.attempts = 0
+    }
+  }
+}
