@@ -5,8 +5,16 @@ import type { NewJob } from '../core/job.js'
 /** They run no code of others: workers that are lost with them say nothing against them. */
 const lasting = { maxAttempts: 100, maxCrashes: 100 }
 
-/** Ends a flow that has several last jobs: it waits for all of them. */
-export const joinJob = defineJob({ name: 'millrace/join', ...lasting, run() {} })
+/** Ends a flow that has several last jobs, or one whose failure is to undo the others. Gives the result of a single one. */
+export const joinJob = defineJob({
+  name: 'millrace/join',
+  ...lasting,
+  async run(_: null, { children }): Promise<unknown> {
+    const results: unknown[] = []
+    for await (const { result } of children()) results.push(result)
+    return results.length === 1 ? results[0] : undefined
+  },
+})
 
 export const callbacks = ['onComplete', 'onSuccess', 'onDead'] as const
 

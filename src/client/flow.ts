@@ -34,8 +34,9 @@ interface NodeShape<J> {
   /** What it means for those that wait for this job when it dies or is cancelled. @default 'fail' */
   readonly onFailure?: FailurePolicy
   /**
-   * Undoes this job, if it has completed, when the flow fails at a job with `onFailure: 'compensate'`. Gets its
-   * input and result.
+   * Undoes this job, if it has completed, when a job with `onFailure: 'compensate'` fails that is needed by the same
+   * one, directly or not, and nothing else has use for it. Gets its input and result. What stands between them has
+   * to be kept until then.
    */
   readonly compensate?: JobDefinition<
     { readonly input: InputOf<J>; readonly result: ResultOf<J> },
@@ -82,6 +83,8 @@ export interface FlowOptions {
   readonly patience?: Duration
 }
 
+const join = { job: joinJob, input: null }
+
 /** Jobs of one write. A larger flow takes several, with time for others in between. */
 const perWrite = 500
 
@@ -98,15 +101,15 @@ export class Flows {
   }
 
   tree<R>(root: unknown, options?: FlowOptions): Promise<FlowHandle<R>> {
-    return this.#build(planTree(root), options)
+    return this.#build(planTree(root, join), options)
   }
 
   chain<R>(links: readonly unknown[], options?: FlowOptions): Promise<FlowHandle<R>> {
-    return this.#build(planChain(links), options)
+    return this.#build(planChain(links, join), options)
   }
 
   graph<R>(nodes: Readonly<Record<string, unknown>>, options?: FlowOptions): Promise<FlowHandle<R>> {
-    return this.#build(planGraph(nodes, { job: joinJob, input: null }), options)
+    return this.#build(planGraph(nodes, join), options)
   }
 
   async #build<R>(steps: Iterable<PlanStep>, options: FlowOptions = {}): Promise<FlowHandle<R>> {
@@ -267,7 +270,8 @@ class BuildingSite {
 const ordinalDigits = 7
 
 function flowId(id: string): string {
-  const most = bounds.idLength - ordinalDigits - 1
+  // Room for a number, and for the name of what undoes it.
+  const most = bounds.idLength - ordinalDigits - 1 - '.undo'.length
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a flow`, most)
   return id
 }

@@ -25,11 +25,11 @@ export function undoText({ name, policy }: AnyJob, of: string): string {
 export function makeUndo(
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
-  flow: string,
   done: readonly LinkRecord[],
 ): NewJob[] {
   const last = done.length - 1
-  const idOf = (i: number) => `${flow}.undo.${String(i).padStart(7, '0')}`
+  // Named after what is undone: whoever finds that it has to be undone, it is so once.
+  const idOf = (i: number) => `${done[i]?.child}.undo`
   const made = done.map((link, i): NewJob => {
     const undo = JSON.parse(link.undo as string) as Undo
     const result = link.result === undefined ? undefined : runtime.codec.decode(link.result)
@@ -44,6 +44,8 @@ export function makeUndo(
         parents: i === last ? [] : [parent],
         waits: i === 0 ? 'no' : 'sealed',
         patience: 0,
+        // Another parent may have added some of these before.
+        loose: true,
       },
     }
   })

@@ -4,7 +4,7 @@
  * worker that gets the parent. A flow is a parent with all that it waits for, by the parent's id.
  */
 import { type Failure, type FinalState, isFinal, type JobState } from './job.js'
-import type { Outcome } from './lifecycle.js'
+import { type Outcome, waiting } from './lifecycle.js'
 
 /** What becomes of a parent whose child died or was cancelled. */
 export const failurePolicies = ['fail', 'continue', 'ignore', 'compensate'] as const
@@ -24,6 +24,8 @@ export interface NewFamily {
    */
   readonly waits: 'no' | 'sealed' | 'open'
   readonly patience: number
+  /** Where its parents take no more children, it comes without them. */
+  readonly loose?: boolean
 }
 
 export interface ParentLink {
@@ -104,9 +106,15 @@ export function cancelledFor(retain: number, isWaiting: boolean): number {
   return isWaiting ? Math.max(retain, 3_600_000) : retain
 }
 
-/** The same of an outcome, for a job that waits for children. */
-export function keptForChildren(outcome: Outcome): Outcome {
-  return outcome.to === 'cancelled' ? { ...outcome, retain: cancelledFor(outcome.retain, true) } : outcome
+/** Whether an outcome is another for a job that waits for children; see `forWaiting`. */
+export function mindsChildren({ to, failure }: Outcome): boolean {
+  return to === 'cancelled' || (to === 'dead' && failure?.code === 'CHILD_FAILED')
+}
+
+/** What such an outcome is then: cancelled and kept; or not dead, because the child that failed is replayed meanwhile. */
+export function forWaiting(outcome: Outcome): Outcome {
+  if (outcome.to === 'cancelled') return { ...outcome, retain: cancelledFor(outcome.retain, true) }
+  return waiting({ until: undefined, signals: [], children: true })
 }
 
 /** Whether a waiting parent runs now that a child has ended. */
@@ -124,15 +132,35 @@ export function afterSeal({ state, waiting }: Parent, isAlarmed: boolean): 'read
 }
 
 /**
- * What a child's replay means for its parent. `waits`: it is waited for again. `revives`: the same, and the parent
- * is dead only because of its children. `nothing`: the parent has gone on without it.
+ * What a child's replay means for its parent. `counts`: it is waited for again. `returns`: the same, and the parent,
+ * which was about to run, is blocked again. `revives`: the same of one that is dead only because of its children.
+ * `nothing`: the parent has completed without it.
  */
-export function onReplay(
-  parent: Parent & { readonly failure: Failure | undefined },
-  end: FinalState | undefined,
-): 'waits' | 'revives' | 'nothing' {
-  if (end === undefined) return 'nothing'
-  if (parent.state === 'blocked') return 'waits'
-  const diedOfChild = parent.state === 'dead' && parent.failure?.code === 'CHILD_FAILED'
-  return diedOfChild && end !== 'completed' ? 'revives' : 'nothing'
+export function onReplay({
+  state,
+  failure,
+  hasBusiness,
+}: {
+  readonly state: JobState
+  readonly failure: Failure | undefined
+  /** It was not woken because its children had ended: it is still open, or one of them died. */
+  readonly hasBusiness: boolean
+}): 'counts' | 'returns' | 'revives' | 'nothing' {
+  switch (state) {
+    case 'completed':
+      return 'nothing'
+    case 'pending':
+    case 'scheduled':
+    case 'retrying':
+      return hasBusiness ? 'counts' : 'returns'
+    case 'dead':
+      return failure?.code === 'CHILD_FAILED' ? 'revives' : 'counts'
+    default:
+      return 'counts'
+  }
+}
+
+/** Whether a job that is replayed has to wait for children; one that nobody sealed is for its worker to judge. */
+export function waitsAgain({ waiting, open }: { readonly waiting: number; readonly open: boolean }): boolean {
+  return waiting > 0 && !open
 }

@@ -66,9 +66,18 @@ export interface PlannedNode {
 /** Either the next job, or the word that all children of an earlier one have come. */
 export type PlanStep = { readonly add: PlannedNode } | { readonly complete: number }
 
-export function* planTree(root: unknown): Generator<PlanStep> {
+/** `join` is the last job where the failure of the given one is to undo the others. */
+export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
   let count = 0
-  yield* walk(root, [], 'flow')
+  const last = checkNode(root, 'flow', ['children'])
+  if (last.onFailure === 'compensate') {
+    yield joinStep(join, last)
+    count = 1
+    yield* walk(root, [0], 'flow')
+    yield { complete: 0 }
+  } else {
+    yield* walk(root, [], 'flow')
+  }
 
   function* walk(raw: unknown, parents: readonly number[], path: string): Generator<PlanStep> {
     const spec = checkNode(raw, path, ['children'])
@@ -88,19 +97,28 @@ export function* planTree(root: unknown): Generator<PlanStep> {
 const deepest = 4_096
 
 /** Each after the one before it. */
-export function* planChain(links: readonly unknown[]): Generator<PlanStep> {
+export function* planChain(links: readonly unknown[], join: AnyNode): Generator<PlanStep> {
   if (!Array.isArray(links) || links.length === 0)
     throw invalid('chain', links, 'an array of at least one job')
   if (links.length > bounds.flow) throw tooMany()
-  const last = links.length - 1
-  for (let i = last; i >= 0; i--) {
-    const ordinal = last - i
-    const parents = i === last ? [] : [ordinal - 1]
+  const specs = links.map((link, i) => checkNode(link, `chain[${i}]`, []))
+  const last = specs.at(-1) as AnyNode
+  const joins = last.onFailure === 'compensate' ? 1 : 0
+  if (joins === 1) yield joinStep(join, last)
+  for (const [i, spec] of specs.reverse().entries()) {
+    const ordinal = i + joins
+    const isFirst = i === specs.length - 1
     yield {
-      add: { ordinal, node: undefined, spec: checkNode(links[i], `chain[${i}]`, []), parents, waits: i > 0 },
+      add: { ordinal, node: undefined, spec, parents: ordinal === 0 ? [] : [ordinal - 1], waits: !isFirst },
     }
-    if (i < last) yield { complete: ordinal - 1 }
+    if (ordinal > 0) yield { complete: ordinal - 1 }
   }
+}
+
+/** Runs where the given one does. */
+function joinStep(join: AnyNode, last: AnyNode): PlanStep {
+  const spec = { ...join, options: { queue: queueOf(last) } }
+  return { add: { ordinal: 0, node: undefined, spec, parents: [], waits: true } }
 }
 
 /** Named jobs, each after those that it names. `join` is the last one where several have none after them. */
@@ -117,11 +135,9 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
   const sinks = [...specs.keys()].filter((key) => dependents.get(key)?.length === 0)
   const order = inOrder(specs, dependents, sinks)
   const ordinals = new Map<string, number>()
-  const joins = sinks.length > 1
-  if (joins) {
-    const options = { queue: queueOf(specs.get(sinks[0] as string) as AnyNode) }
-    yield { add: { ordinal: 0, node: undefined, spec: { ...join, options }, parents: [], waits: true } }
-  }
+  const last = specs.get(sinks[0] as string) as AnyNode
+  const joins = sinks.length > 1 || last.onFailure === 'compensate'
+  if (joins) yield joinStep(join, last)
   for (const key of order) {
     const spec = specs.get(key) as AnyNode
     const ordinal = ordinals.size + (joins ? 1 : 0)

@@ -6,7 +6,7 @@ import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
-import type { ClaimedJob, FinalState, NewJob } from '../core/job.js'
+import { type ClaimedJob, type FinalState, isFinal, type NewJob } from '../core/job.js'
 import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
 import { wakeBatch } from './batch-callbacks.js'
 import { linksOf } from './links.js'
@@ -54,17 +54,52 @@ function dies(run: Run, runtime: Runtime, error: MillraceError): Outcome {
   return failed(run.job, verdict, run.policy.backoff, run.policy.retain, runtime.random)
 }
 
-/** What undoes the completed children, the last one first, each after the one before. */
+/** What undoes all that completed below it, the last one first, each after the one before. */
 async function undoOf(
   run: Run,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<NewJob[] | undefined> {
+  const { below, completed } = await lookBelow(run.job.id, runtime)
   const done: LinkRecord[] = []
-  for await (const link of linksOf(runtime, { parents: [run.job.id] }))
-    if (link.end === 'completed' && link.undo !== undefined) done.push(link)
-  done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0) || (b.child < a.child ? -1 : 1))
-  return done.length === 0 ? undefined : makeUndo(runtime, jobs, run.job.id, done)
+  for (const link of completed) if (!(await isNeeded(link.child, below, runtime))) done.push(link)
+  // Those that were found first waited for the others: of two that ended at once, they came later.
+  done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
+  return done.length === 0 ? undefined : makeUndo(runtime, jobs, done)
+}
+
+/** It and all that it waited for, directly or not; and what of that can be undone. */
+async function lookBelow(
+  id: string,
+  runtime: Runtime,
+): Promise<{ below: ReadonlySet<string>; completed: LinkRecord[] }> {
+  const below = new Set([id])
+  const completed: LinkRecord[] = []
+  for (let parents = [id]; parents.length > 0; ) {
+    const next: string[] = []
+    const level: LinkRecord[] = []
+    for (let i = 0; i < parents.length; i += bounds.page)
+      for await (const link of linksOf(runtime, { parents: parents.slice(i, i + bounds.page) })) {
+        if (below.has(link.child)) continue
+        below.add(link.child)
+        next.push(link.child)
+        if (link.end === 'completed' && link.undo !== undefined) level.push(link)
+      }
+    completed.push(...level.reverse())
+    parents = next
+  }
+  return { below, completed }
+}
+
+/** A job of another branch has used it, or will, because nothing stands in its way: then it stays as it is. */
+async function isNeeded(child: string, below: ReadonlySet<string>, runtime: Runtime): Promise<boolean> {
+  const [record] = await runtime.store.get([child])
+  const others = (record?.family?.parents ?? []).filter((id) => !below.has(id))
+  if (others.length === 0) return false
+  const records = (await runtime.store.get(others)).filter((other) => other !== undefined)
+  return records.some(
+    ({ state, family }) => state === 'completed' || (!isFinal(state) && family?.failed === 0),
+  )
 }
 
 function childFailed(code: 'CHILD_FAILED' | 'COMPENSATED', link: LinkRecord, more: string): MillraceError {

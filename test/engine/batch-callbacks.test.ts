@@ -108,7 +108,7 @@ describe('a batch', () => {
     expect(seen).toEqual(['dead', 'complete'])
   })
 
-  test('one that was cancelled unsealed and is wanted after all makes do with the jobs that it has', async () => {
+  test('one that was cancelled unsealed and is wanted after all waits to be sealed, as long as it has patience', async () => {
     const { seen, work, note, jobs } = makeJobs()
     const mill = testMill({ jobs })
     const batch = await mill.batch({ onComplete: { job: note, input: 'complete' } })
@@ -116,6 +116,8 @@ describe('a batch', () => {
     await batch.cancel()
     await mill.dead.retry(batch.id)
     await mill.drain()
+    expect(await batch.progress()).toMatchObject({ jobs: 1, open: true, done: false })
+    await mill.advance('1d')
     expect(await batch.progress()).toMatchObject({ jobs: 1, open: false, done: true })
     expect(seen).toEqual(['complete'])
   })

@@ -10,8 +10,6 @@ export type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
 
 interface Link {
   end: End | undefined
-  /** An operator has replayed the parent all the same. */
-  forgiven: boolean
 }
 
 export interface NodePlan {
@@ -80,8 +78,7 @@ export class FlowModel {
       const node = new ModelNode(plan)
       this.nodes.set(plan.id, node)
       node.open = open && plan.kind === 'batch'
-      for (const parent of plan.parents)
-        this.of(parent).links.set(plan.id, { end: undefined, forgiven: false })
+      for (const parent of plan.parents) this.of(parent).links.set(plan.id, { end: undefined })
     }
     for (const { id } of plans) if (this.of(id).waits) this.of(id).state = 'blocked'
   }
@@ -129,11 +126,9 @@ export class FlowModel {
     const node = this.of(id)
     if (node.isLive || node.state === 'gone') return
     this.#reopen(node)
-    for (const link of node.links.values()) if (link.end !== undefined) link.forgiven = true
     if (node.state === 'completed') node.added = false
     node.attempts = 0
-    node.open = false
-    node.state = node.waits ? 'blocked' : 'pending'
+    node.state = node.waits && !node.open ? 'blocked' : 'pending'
   }
 
   remove(id: string): void {
@@ -170,19 +165,39 @@ export class FlowModel {
     return plan.kind === 'fan' ? false : this.of(child).plan.policy === 'ignore'
   }
 
-  #hinders(child: string, { end, forgiven }: Link): boolean {
+  #hinders(child: string, { end }: Link): boolean {
     const { policy } = this.of(child).plan
-    return !forgiven && end !== undefined && end !== 'completed' && ['fail', 'compensate'].includes(policy)
+    return end !== undefined && end !== 'completed' && ['fail', 'compensate'].includes(policy)
   }
 
   #fall(node: ModelNode, inTheWay: readonly (readonly [string, Link])[]): void {
     if (inTheWay.some(([child]) => this.of(child).plan.policy === 'compensate')) {
-      for (const [child, { end }] of node.links)
-        if (end === 'completed' && this.of(child).plan.undone) this.undone.push(`${node.plan.id} ${child}`)
+      this.#undoBelow(node)
       return this.#end(node, 'dead', 'COMPENSATED')
     }
     if (inTheWay.some(([, { end }]) => end === 'dead')) return this.#end(node, 'dead', 'CHILD_FAILED')
     this.#end(node, 'cancelled')
+  }
+
+  /** Each once, unless a job of another branch has used it or will. */
+  #undoBelow(top: ModelNode): void {
+    const below = new Set<ModelNode>([top])
+    // Who is kept no more took with it what it knew of its own children.
+    for (const node of below)
+      if (node.state !== 'gone') for (const child of node.links.keys()) below.add(this.of(child))
+    const isOther = (id: string) => !below.has(this.of(id))
+    const isNeededBy = (one: ModelNode) => one.state === 'completed' || (one.isLive && !this.#isHindered(one))
+    for (const node of below)
+      for (const [child, { end }] of node.state === 'gone' ? [] : node.links) {
+        const { plan, state } = this.of(child)
+        const others = state === 'gone' ? [] : plan.parents.filter(isOther).map((id) => this.of(id))
+        if (end !== 'completed' || !plan.undone || others.some(isNeededBy)) continue
+        if (!this.undone.includes(child)) this.undone.push(child)
+      }
+  }
+
+  #isHindered(node: ModelNode): boolean {
+    return [...node.links].some(([child, link]) => this.#hinders(child, link))
   }
 
   #fanOut(node: ModelNode): void {
@@ -239,19 +254,18 @@ export class FlowModel {
     return plan.parents.every((id) => !this.of(id).isLive)
   }
 
-  /** Its parents wait for it again, if they have not gone on without it. */
+  /** Its parents wait for it again, if they have not completed without it. */
   #reopen(node: ModelNode): void {
     for (const id of node.plan.parents) {
       const parent = this.of(id)
       const link = parent.links.get(node.plan.id)
-      if (link?.end === undefined) continue
-      const revives = parent.state === 'dead' && parent.failure === 'CHILD_FAILED' && link.end !== 'completed'
-      if (parent.state !== 'blocked' && !revives) continue
+      if (link?.end === undefined || parent.state === 'completed' || parent.state === 'gone') continue
+      const revives = parent.state === 'dead' && parent.failure === 'CHILD_FAILED'
       if (revives) this.#reopen(parent)
-      Object.assign(link, { end: undefined, forgiven: false })
-      if (!revives) continue
-      parent.state = 'blocked'
-      parent.attempts = 0
+      link.end = undefined
+      const hasBusiness = parent.open || parent.alarmed
+      if (revives || (parent.state === 'pending' && !hasBusiness)) parent.state = 'blocked'
+      if (revives) parent.attempts = 0
     }
   }
 }

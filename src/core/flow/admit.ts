@@ -80,8 +80,8 @@ function admitRelative(entrance: Entrance<HeldJob>, job: NewJob, family: NewFami
     if (waits) door?.left(job.lane)
   } else {
     const joined = entrance.join(job)
-    if (joined !== 'joined')
-      return { status: joined === 'known' ? 'duplicate' : 'orphaned', state: undefined }
+    if (joined === 'known') return { status: 'duplicate', state: undefined }
+    if (joined === 'orphaned' && family.loose !== true) return { status: 'orphaned', state: undefined }
     if (!waits) door?.came(job.lane)
   }
   if (waits) return entrance.addBlocked(job)

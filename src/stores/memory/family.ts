@@ -5,13 +5,14 @@ import {
   onReplay,
   standsInTheWay,
   takesChildren,
+  waitsAgain,
   wakesParent,
 } from '../../core/family.js'
 import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
-import { isWaiting, Parenthood } from './parenthood.js'
+import { isWaiting, type Link, Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 
@@ -109,26 +110,38 @@ export function childEnded(
   }
 }
 
-/** Takes the end of a job back that is replayed. */
-export function childReplayed(tables: Tables, entry: Entry): void {
-  for (const { id } of entry.job.family?.parents ?? []) {
-    const parent = tables.jobs.get(id)
-    const parenthood = parent?.story?.parenthood
-    const link = parenthood?.byChild.get(entry.job.id)
-    if (parent === undefined || parenthood === undefined || link === undefined) continue
-    const { state, story } = parent
-    const verdict = onReplay({ state, waiting: parenthood.waiting, failure: story?.failure }, link.end)
-    if (verdict === 'nothing') continue
-    if (standsInTheWay(link.end as FinalState, link.onFailure) && parenthood.failed > 0) parenthood.failed--
-    Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
-    parenthood.waiting++
-    if (verdict === 'revives') revive(tables, parent)
+/** Takes the end of a job back that is replayed; and so on, for those that were dead only because of it. */
+export function childReplayed(tables: Tables, replayed: Entry): void {
+  const entries = [replayed]
+  for (const entry of entries) {
+    for (const { id } of entry.job.family?.parents ?? []) {
+      const parent = tables.jobs.get(id)
+      const parenthood = parent?.story?.parenthood
+      const link = parenthood?.byChild.get(entry.job.id)
+      if (parent === undefined || parenthood === undefined || link?.end === undefined) continue
+      const hasBusiness = parenthood.open || parenthood.alarmed
+      const verdict = onReplay({ state: parent.state, failure: parent.story?.failure, hasBusiness })
+      if (verdict === 'nothing') continue
+      reopen(parenthood, link)
+      if (verdict === 'revives') {
+        revive(tables, parent)
+        entries.push(parent)
+      }
+      if (verdict === 'returns') {
+        tables.leave(parent)
+        tables.enter(parent, 'blocked', Number.POSITIVE_INFINITY)
+      }
+    }
   }
 }
 
-/** Dead only because of its children, it waits for them again; and so do those that died because of it. */
+function reopen(parenthood: Parenthood, link: Link): void {
+  if (standsInTheWay(link.end as FinalState, link.onFailure) && parenthood.failed > 0) parenthood.failed--
+  Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
+  parenthood.waiting++
+}
+
 function revive(tables: Tables, entry: Entry): void {
-  childReplayed(tables, entry)
   tables.leave(entry)
   const story = storyOf(entry)
   story.attempt = 0
@@ -137,18 +150,12 @@ function revive(tables: Tables, entry: Entry): void {
   tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
 }
 
-/**
- * Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. Nobody
- * may come to seal it, so it is: it makes do with those that it has.
- */
+/** Whether a job that comes back must wait for its children first. */
 export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   const parenthood = entry.story?.parenthood
   if (parenthood === undefined) return 'runs'
   tables.doomed.delete(entry)
-  parenthood.failed = 0
-  if (parenthood.open) parenthood.waiting--
-  parenthood.open = false
-  return parenthood.waiting > 0 ? 'waits' : 'runs'
+  return waitsAgain(parenthood) ? 'waits' : 'runs'
 }
 
 export function seal(tables: Tables, entry: Entry, now: number): boolean {

@@ -8,11 +8,13 @@ import {
   onReplay,
   standsInTheWay,
   takesChildren,
+  waitsAgain,
   wakesParent,
 } from '../../core/family.js'
 import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { parse } from './parse.js'
+import type { Pending } from './pending.js'
 import { type Positions, prepareAt } from './positions.js'
 import { family as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
@@ -50,7 +52,12 @@ export interface ChildEnd {
 export type Families = ReturnType<typeof makeFamilies>
 
 /** Keeps who waits for whom, inside the current transaction. */
-export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cause: string) => void) {
+export function makeFamilies(
+  tables: Tables,
+  pending: Pending,
+  waiting: Waiting,
+  forgetDeath: (cause: string) => void,
+) {
   const { db, tally } = tables
   const parentById = db.prepare<[string], ParentRow>(sql.parent)
   const isLinked = db.prepare<[number, string]>(sql.isLinked)
@@ -68,7 +75,9 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
   const reopen = db.prepare(sql.reopen)
   const moreWaiting = db.prepare(sql.moreWaiting)
   const reviveOne = db.prepare(sql.revive)
-  const startOverOne = db.prepare<[number], number>(sql.startOver).pluck()
+  const startOverOne = db.prepare<[number], { waiting: number; open: number }>(sql.startOver)
+  const waitOn = db.prepare(sql.waitOn)
+  const isLeased = db.prepare<[number]>(sql.isLeased)
   const sealOne = db.prepare<[number], { waiting: number; alarmed: number }>(sql.seal)
   const family = db.prepare<[number], Counts>(sql.family)
   const parentOf = db.prepare<[number, string], { id: string; family: string | null }>(sql.parentOf)
@@ -186,38 +195,52 @@ export function makeFamilies(tables: Tables, waiting: Waiting, forgetDeath: (cau
     }
   }
 
-  /** Takes the end of a job back that is replayed. */
-  function replayed(kin: Kin, child: string): void {
-    for (const seq of parentsOf(kin)) {
-      const parent = jobAt.get(seq)
-      const link = endOf.get(seq, child)
-      if (parent === undefined || link === undefined || link.state === null) continue
-      const end = stateName(link.state) as FinalState
-      const verdict = onReplay(
-        { state: stateName(parent.state), waiting: 0, failure: parse<Failure>(parent.failure) },
-        end,
-      )
-      if (verdict === 'nothing') continue
-      reopen.run(seq, child)
-      moreWaiting.run(standsInTheWay(end, link.on_failure) ? 1 : 0, seq)
-      if (verdict === 'revives') revive(parent)
+  /** Takes the end of a job back that is replayed; and so on, for those that were dead only because of it. */
+  function replayed(first: Kin & { readonly id: string }): void {
+    const jobs = [first]
+    for (const job of jobs) {
+      for (const seq of parentsOf(job)) {
+        const parent = jobAt.get(seq)
+        const link = endOf.get(seq, job.id)
+        if (parent === undefined || link === undefined || link.state === null) continue
+        const state = stateOfParent(parent)
+        const { open, alarmed } = family.get(seq) ?? childless
+        const failure = parse<Failure>(parent.failure)
+        const verdict = onReplay({ state, failure, hasBusiness: open === 1 || alarmed === 1 })
+        if (verdict === 'nothing') continue
+        reopen.run(seq, job.id)
+        moreWaiting.run(standsInTheWay(stateName(link.state) as FinalState, link.on_failure) ? 1 : 0, seq)
+        if (verdict === 'revives') {
+          revive(parent)
+          jobs.push(parent)
+        }
+        if (verdict === 'returns') goBack(parent, state)
+      }
     }
   }
 
-  /** Dead only because of its children, it waits for them again; and so do those that died because of it. */
+  function stateOfParent({ seq, state }: JobAt): JobState {
+    return isLeased.get(seq) === undefined ? stateName(state) : 'running'
+  }
+
   function revive(parent: JobAt): void {
-    replayed(parent, parent.id)
     if (parent.cause !== null) forgetDeath(parent.cause)
     reviveOne.run(parent.seq)
     tally.move(parent.kind, 'dead', 'blocked', 1)
   }
 
-  /**
-   * Whether a job that comes back must wait for its children first; what failed before is no obstacle any more. Nobody
-   * may come to seal it, so it is: it makes do with those that it has.
-   */
+  /** It was about to run and waits again. */
+  function goBack({ seq, kind }: JobAt, state: JobState): void {
+    if (state === 'pending') pending.leave(tables.kind(kind), seq)
+    waitOn.run(seq)
+    tally.move(kind, state, 'blocked', 1)
+  }
+
+  /** Whether a job that comes back must wait for its children first. */
   function startOver(seq: number): 'waits' | 'runs' {
-    return (startOverOne.get(seq) ?? 0) > 0 ? 'waits' : 'runs'
+    const counts = startOverOne.get(seq)
+    const waits = counts !== undefined && waitsAgain({ waiting: counts.waiting, open: counts.open === 1 })
+    return waits ? 'waits' : 'runs'
   }
 
   /** Undefined for a job that was not open. */
@@ -267,9 +290,10 @@ interface Counts {
   readonly waiting: number
   readonly failed: number
   readonly open: number
+  readonly alarmed: number
 }
 
-const childless: Counts = { children: 0, waiting: 0, failed: 0, open: 0 }
+const childless: Counts = { children: 0, waiting: 0, failed: 0, open: 0, alarmed: 0 }
 
 const nobody: Kin = { family: null, parent: null }
 

@@ -19,7 +19,7 @@ export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts
   const pending = makePending(tables, flow, places, signals)
   const steps = makeSteps(tables)
   const waiting = makeWaiting(tables, steps, pending)
-  const families = makeFamilies(tables, waiting, makeForgetDeath(tables))
+  const families = makeFamilies(tables, pending, waiting, makeForgetDeath(tables))
   const insert = makeInsert(tables, flow, places, pending, families, signals)
   return { tables, flow, places, pending, steps, waiting, families, insert, insertAtOnce }
 

@@ -112,7 +112,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       traits: traitsAfter(before.traits, otherGuard),
     })
     const delay = Math.round(command.delay + index * command.spacing)
-    families.replayed(row, row.id)
+    families.replayed(row)
     const waits = families.startOver(row.seq) === 'waits'
     const to = waits ? 'blocked' : delay > 0 ? 'scheduled' : 'pending'
     const now = clock.now()

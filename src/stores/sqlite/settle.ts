@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { keptForChildren } from '../../core/family.js'
+import { forWaiting, mindsChildren } from '../../core/family.js'
 import { superseded } from '../../core/flow/dedupe.js'
 import type { FlowSubject } from '../../core/flow/places.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
@@ -212,7 +212,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 
   function kept(outcome: Outcome, seq: number): Outcome {
-    return outcome.to === 'cancelled' && families.isWaiting(seq) ? keptForChildren(outcome) : outcome
+    return mindsChildren(outcome) && families.isWaiting(seq) ? forWaiting(outcome) : outcome
   }
 
   function hasFamily({ kind }: Lease): boolean {

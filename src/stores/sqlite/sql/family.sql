@@ -37,6 +37,9 @@ RETURNING on_failure, wakes
 -- :lessWaiting
 UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
 
+-- :isLeased
+SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = ?
+
 -- :alarm  a death wakes its parent once
 UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 
@@ -58,7 +61,7 @@ UPDATE millrace_job SET
 WHERE seq = ?
 
 -- :startOver
-UPDATE millrace_parent SET failed = 0, doomed = NULL, waiting = waiting - open, open = 0 WHERE seq = ? RETURNING waiting
+UPDATE millrace_parent SET doomed = NULL WHERE seq = ? RETURNING waiting, open
 
 -- :seal
 UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND open = 1 RETURNING waiting, alarmed
@@ -86,7 +89,7 @@ UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 
 -- :family
-SELECT children, waiting, failed, open FROM millrace_parent WHERE seq = ?
+SELECT children, waiting, failed, open, alarmed FROM millrace_parent WHERE seq = ?
 
 -- :links
 SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
