@@ -61,6 +61,7 @@ export function newJob(
   if (options.delay !== undefined && options.runAt !== undefined) {
     throw invalid('runAt', options.runAt, 'either delay or runAt, not both')
   }
+  if (job.unwinds === true) refuseAttempts(job, options)
   const own = overrides(job, options)
   const maxAttempts = integer(options.maxAttempts ?? policy.maxAttempts, 'maxAttempts', 1, bounds.attempts)
   const maxCrashes = integer(options.maxCrashes ?? policy.maxCrashes, 'maxCrashes', 1, bounds.attempts)
@@ -87,6 +88,20 @@ export function newJob(
     guard: place?.guard,
     unwinds: job.unwinds,
   }
+}
+
+/** A saga counts its own attempts, and has to outlive them to undo what it did. */
+export function refuseAttempts(
+  job: AnyJob,
+  options: { readonly maxAttempts?: number; readonly maxCrashes?: number },
+): void {
+  const field = options.maxAttempts === undefined ? 'maxCrashes' : 'maxAttempts'
+  if (options[field] !== undefined)
+    throw invalid(
+      field,
+      options[field],
+      `none, because job '${job.name}' is a saga; set \`maxAttempts\` with defineSaga`,
+    )
 }
 
 export const enqueueOptions = [

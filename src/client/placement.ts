@@ -1,6 +1,6 @@
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { MillraceError, show } from '../core/errors.js'
-import type { Dedupe } from '../core/flow/dedupe.js'
+import { type Dedupe, newestWins } from '../core/flow/dedupe.js'
 import { belonging, type CompiledFlow, compileDedupe } from '../core/flow/options.js'
 import type { JobFlow } from '../core/flow/settings.js'
 import type { NewGuard } from '../core/guard.js'
@@ -69,6 +69,12 @@ function dedupeOf(job: AnyJob, input: unknown, options: EnqueueOptions | undefin
       'dedupe.mode',
       mode,
       `another mode, or 'keep-last' on the definition of job '${job.name}' too, because it limits what runs at the same time`,
+    )
+  if (job.unwinds === true && newestWins(mode))
+    throw invalid(
+      'dedupe.mode',
+      mode,
+      `'until-done' or 'throttle', because job '${job.name}' is a saga, which others would end midway`,
     )
   if (mode === 'debounce' && (options?.delay !== undefined || options?.runAt !== undefined))
     throw invalid(

@@ -115,7 +115,16 @@ export function countMissed(schedule: ScheduleRecord, { since, before }: Missed)
 
 function slotJob(name: string, spec: ScheduleSpec, slot: number): NewJob {
   const runAt = spec.jitter === 0 ? undefined : slot + Math.floor(spread(`${name} ${slot}`) * spec.jitter)
-  return { ...spec.job, id: slotJobId(name, slot), delay: 0, runAt, family: undefined }
+  const { guard } = spec.job
+  return {
+    ...spec.job,
+    id: slotJobId(name, slot),
+    delay: 0,
+    runAt,
+    family: undefined,
+    // Each slot is to be done, though the input is the same.
+    guard: guard && { ...guard, key: `${guard.key}@${slot}` },
+  }
 }
 
 /** One job per slot: whoever fires it again runs into the job that is there. */

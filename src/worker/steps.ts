@@ -199,7 +199,8 @@ export class Steps {
       memo: (await this.#load()).get(name),
     }))
     if (memo !== undefined && !memo.open) {
-      if (key !== undefined && memo.signal !== undefined) this.#heard.set(key, memo.signal)
+      if (key !== undefined && memo.signal !== undefined)
+        this.#heard.set(key, Math.max(memo.signal, this.#heard.get(key) ?? 0))
       return memo
     }
     const at = this.#host.now()
@@ -318,7 +319,8 @@ export class Steps {
   }
 
   #key(name: string): string {
-    return `${this.#host.jobId}:${name}`
+    // A sign that neither ids nor names have: no other job's step has the same key.
+    return `${this.#host.jobId}~${name}`
   }
 
   #mayGoOn(): void {

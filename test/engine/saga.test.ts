@@ -49,7 +49,7 @@ describe('a saga', () => {
     await mill.drain()
     expect(await job.result()).toEqual({ flight: 'flight done', hotel: 'hotel done', car: 'car done' })
     expect(log).toEqual(['flight', 'hotel', 'car'])
-    expect([...keys]).toEqual(['t:flight', 't:hotel', 't:car'])
+    expect([...keys]).toEqual(['t~flight', 't~hotel', 't~car'])
   })
 
   test.for([...names.entries()])('undoes in reverse what was done when step %i fails', async ([i, name]) => {
@@ -333,4 +333,17 @@ describe('a saga', () => {
       expect(isMillraceError(error) && error.message, String(message)).toMatch(message)
     }
   })
+})
+
+test('a saga cannot be given fewer lives than it needs to undo what it did', async () => {
+  const order = defineSaga({ name: 'order', steps: [{ name: 'pay', run: () => {}, compensate: () => {} }] })
+  const mill = testMill({ jobs: [order] })
+  await expect(mill.enqueue(order, null, { maxAttempts: 1 })).rejects.toThrow(/'order' is a saga/)
+  await expect(mill.enqueue(order, null, { maxCrashes: 1 })).rejects.toThrow(/'order' is a saga/)
+  await expect(
+    mill.chain([{ job: order, input: null, options: { maxAttempts: 2 } }] as never),
+  ).rejects.toThrow(/'order' is a saga/)
+  await expect(mill.enqueue(order, null, { dedupe: { key: 'k', mode: 'replace' } })).rejects.toThrow(
+    /'order' is a saga/,
+  )
 })

@@ -60,7 +60,7 @@ describe('steps', () => {
     const handle = await mill.enqueue(job, null, { id: 'x' })
     await mill.drain({ later: true })
     expect(await handle.result()).toEqual([1, 2, 3])
-    expect(keys).toEqual(['x:part', 'x:part#2', 'x:part#3', 'x:part#3'])
+    expect(keys).toEqual(['x~part', 'x~part#2', 'x~part#3', 'x~part#3'])
     expect((await handle.steps()).map((step) => step.name)).toEqual(['part', 'part#2', 'part#3'])
   })
 
@@ -616,3 +616,29 @@ function released() {
     wait: undefined,
   } as const
 }
+
+test('a job that waits twice for one key gets each signal once, whatever order its waits end in', async () => {
+  const slow = defineJob({
+    name: 'slow',
+    async run(_: null, { step }) {
+      const [a, b] = await step.all([
+        async () => {
+          await step.sleep('1h')
+          return step.waitFor('k', { name: 'first' })
+        },
+        () => step.waitFor('k', { name: 'second' }),
+      ])
+      return [a, b, await step.waitFor('k', { name: 'third', timeout: '1d' })]
+    },
+  })
+  const mill = testMill({ jobs: [slow] })
+  const job = await mill.enqueue(slow, null)
+  await mill.drain()
+  await mill.signal('k', 's1')
+  await mill.drain()
+  await mill.advance('2h')
+  await mill.signal('k', 's2')
+  await mill.drain()
+  await mill.advance('2d')
+  expect(((await job.result()) as unknown[]).slice().sort()).toEqual(['s1', 's2', undefined].sort())
+})

@@ -97,10 +97,13 @@ export function spread(tables: Tables, now: number, limit: number): number {
 
 function wakeWaiting(tables: Tables, mail: Mail, limit: number, now: number): number {
   const entries = waitingFor(tables, mail, limit)
+  // It is there for them until the last one has it, though its time may be over.
+  mail.spreading = true
+  const { length } = entries.filter((entry) => wakeBySignal(tables, entry, now))
   mail.spreading = entries.length === limit
   if (mail.spreading) tables.mailbox.spreading.add(mail)
   else tables.mailbox.spreading.delete(mail)
-  return entries.filter((entry) => wakeBySignal(tables, entry, now)).length
+  return length
 }
 
 function waitingFor({ waiters }: Tables, { key, n }: Mail, limit: number): Entry[] {
