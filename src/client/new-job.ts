@@ -91,17 +91,11 @@ export function newJob(
 }
 
 /** A saga counts its own attempts, and has to outlive them to undo what it did. */
-export function refuseAttempts(
-  job: AnyJob,
-  options: { readonly maxAttempts?: number; readonly maxCrashes?: number },
-): void {
-  const field = options.maxAttempts === undefined ? 'maxCrashes' : 'maxAttempts'
-  if (options[field] !== undefined)
-    throw invalid(
-      field,
-      options[field],
-      `none, because job '${job.name}' is a saga; set \`maxAttempts\` with defineSaga`,
-    )
+function refuseAttempts({ name, policy }: AnyJob, { maxAttempts, maxCrashes }: EnqueueOptions): void {
+  if (maxAttempts !== undefined)
+    throw invalid('maxAttempts', maxAttempts, `none, because job '${name}' is a saga; set it with defineSaga`)
+  if (maxCrashes !== undefined && maxCrashes < policy.maxCrashes)
+    throw invalid('maxCrashes', maxCrashes, `at least ${policy.maxCrashes}, because job '${name}' is a saga`)
 }
 
 export const enqueueOptions = [

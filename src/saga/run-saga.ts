@@ -109,7 +109,7 @@ async function undo(
   const { maxAttempts, backoff } = plan.undo
   const name = `undo:${step.name}`
   const context: CompensationContext<unknown, Record<string, unknown>, unknown> = {
-    ...sagaContext(input, { ...results }, `${job.jobId}~${name}`, job),
+    ...sagaContext(input, { ...results }, `${job.jobId}:${name}`, job),
     result: results[step.name],
     failure,
   }

@@ -77,15 +77,15 @@ async function lookBelow(
   const completed: LinkRecord[] = []
   for (let parents = [id]; parents.length > 0; ) {
     const next: string[] = []
-    const level: LinkRecord[] = []
+    const level = new Map<string, LinkRecord>()
     for (let i = 0; i < parents.length; i += bounds.page)
       for await (const link of linksOf(runtime, { parents: parents.slice(i, i + bounds.page) })) {
-        if (below.has(link.child)) continue
+        if (!below.has(link.child)) next.push(link.child)
         below.add(link.child)
-        next.push(link.child)
-        if (link.end === 'completed' && link.undo !== undefined) level.push(link)
+        const isUndone = completed.some(({ child }) => child === link.child)
+        if (link.end === 'completed' && link.undo !== undefined && !isUndone) level.set(link.child, link)
       }
-    completed.push(...level.reverse())
+    completed.push(...[...level.values()].reverse())
     parents = next
   }
   return { below, completed }

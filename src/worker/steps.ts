@@ -319,8 +319,7 @@ export class Steps {
   }
 
   #key(name: string): string {
-    // A sign that neither ids nor names have: no other job's step has the same key.
-    return `${this.#host.jobId}~${name}`
+    return `${this.#host.jobId}:${name}`
   }
 
   #mayGoOn(): void {

@@ -6,7 +6,7 @@
 export type End = 'completed' | 'dead' | 'cancelled'
 export type State = End | 'blocked' | 'pending' | 'gone'
 export type Policy = 'fail' | 'continue' | 'ignore' | 'compensate'
-export type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
+type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
 
 interface Link {
   end: End | undefined

@@ -45,7 +45,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
   const undo = defineJob({
     name: 'undo',
     queue: 'a',
-    run: ({ result }: { result: string }, { jobId }) => void undone.push(`${result}`),
+    run: ({ result }: { result: string }) => void undone.push(`${result}`),
   })
   const fan = defineJob({
     name: 'fan',
@@ -377,20 +377,6 @@ async function randomRun(random: Random, told: string): Promise<void> {
       parents.map(({ plan }) => [plan.id, seen.get(plan.id)]),
       context(),
     ).toEqual(parents.map(({ plan, seen }) => [plan.id, seen]))
-    for (const j of await mill.enqueued(undo)) console.log('UNDO', j.id, j.state, JSON.stringify(j.input))
-    for (const n of model.nodes.values())
-      console.log(
-        'NODE',
-        n.plan.id,
-        n.plan.kind,
-        n.state,
-        n.failure,
-        n.plan.policy,
-        n.plan.undone,
-        n.plan.fleeting,
-        n.plan.parents.join(','),
-        [...n.links].map(([c, l]) => c + ':' + l.end).join(' '),
-      )
     if (paused.size === 0) expect(undone.sort(), context()).toEqual([...model.undone].sort())
   }
 }

@@ -49,7 +49,7 @@ describe('a saga', () => {
     await mill.drain()
     expect(await job.result()).toEqual({ flight: 'flight done', hotel: 'hotel done', car: 'car done' })
     expect(log).toEqual(['flight', 'hotel', 'car'])
-    expect([...keys]).toEqual(['t~flight', 't~hotel', 't~car'])
+    expect([...keys]).toEqual(['t:flight', 't:hotel', 't:car'])
   })
 
   test.for([...names.entries()])('undoes in reverse what was done when step %i fails', async ([i, name]) => {

@@ -60,7 +60,7 @@ describe('steps', () => {
     const handle = await mill.enqueue(job, null, { id: 'x' })
     await mill.drain({ later: true })
     expect(await handle.result()).toEqual([1, 2, 3])
-    expect(keys).toEqual(['x~part', 'x~part#2', 'x~part#3', 'x~part#3'])
+    expect(keys).toEqual(['x:part', 'x:part#2', 'x:part#3', 'x:part#3'])
     expect((await handle.steps()).map((step) => step.name)).toEqual(['part', 'part#2', 'part#3'])
   })
 

@@ -33,7 +33,7 @@ describe.skipIf(!(await hasTransactions()))('step.transaction', () => {
     const mill = await started(place, job)
     const handle = await mill.enqueue(job, 5, { id: 'p' })
     expect(await handle.result({ timeout: '10s' })).toBe(1)
-    expect(payments(place)).toEqual([{ key: 'p~pay', amount: 5 }])
+    expect(payments(place)).toEqual([{ key: 'p:pay', amount: 5 }])
     expect(await handle.get()).toMatchObject({ attempt: 3 })
     expect((await handle.steps()).map(({ name, value }) => [name, value])).toEqual([['pay', 1]])
   })

@@ -182,7 +182,7 @@ class StepRun {
     assert.equal(memo?.open, false, `${part.part} ${name} of ${id} is over`)
     const value = memo?.value === undefined ? null : (JSON.parse(memo.value) as unknown)
     assert.deepEqual(untagged(result), value, `${name} of ${id} gave what is kept`)
-    if (part.part === 'step') assert.ok((this.#ran.get(`${id}~${name}`) ?? 0) > part.fails)
+    if (part.part === 'step') assert.ok((this.#ran.get(`${id}:${name}`) ?? 0) > part.fails)
     if (part.part === 'wait' && part.timeout === undefined) assert.ok(memo?.signal, `${name} had a signal`)
   }
 
