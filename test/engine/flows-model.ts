@@ -98,9 +98,9 @@ export class FlowModel {
   /** Nobody has sealed it in time. */
   losePatience(id: string): void {
     const node = this.of(id)
-    if (!node.open || !node.isLive) return
+    if (!node.open) return
     node.isOverdue = true
-    node.state = 'pending'
+    if (node.isLive) node.state = 'pending'
   }
 
   drain(queues: readonly string[]): void {
