@@ -229,7 +229,8 @@ function newJobs(count, { delay = 0, groups = 0, from = 0 } = {}) {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
-    flow: groups === 0 ? undefined : { gated: false, group: `tenant-${(from + n) % groups}`, key: undefined },
+    traffic:
+      groups === 0 ? undefined : { gated: false, group: `tenant-${(from + n) % groups}`, key: undefined },
     dedupe: undefined,
     family: undefined,
     guard: undefined,
@@ -268,8 +269,8 @@ export async function memory(options) {
 }
 
 /** A Millrace with one no-op job, and a way to wait until so many have run and nothing is left to write. */
-/** Flow control that never holds anything up, so that only its cost is measured. */
-const flows = {
+/** Traffic control that never holds anything up, so that only its cost is measured. */
+const kinds = {
   none: {},
   limit: { limit: { rate: { max: 1_000_000, per: '100ms' }, concurrency: 100_000 } },
   breaker: { breaker: {} },
@@ -280,12 +281,12 @@ const flows = {
   blocks: { group: ({ n }) => `tenant-${Math.floor(n / 50) % 1000}` },
 }
 
-async function open({ engine, folder, synchronous, retain = 0, flow = 'none' }, started = () => {}) {
+async function open({ engine, folder, synchronous, retain = 0, traffic = 'none' }, started = () => {}) {
   let done = 0
   const noop = defineJob({
     name: 'noop',
     retain,
-    ...flows[flow],
+    ...kinds[traffic],
     run: async () => {
       done++
       started()

@@ -76,22 +76,6 @@ export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './
 export type { CompiledEvolution } from './core/evolution.js'
 export type { FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
 export type { CatchUp, ScheduleSlot } from './core/firing.js'
-export type { BreakerPhase, BreakerPolicy } from './core/flow/breaker.js'
-export type { Dedupe, DedupeMode } from './core/flow/dedupe.js'
-export type { DepthPolicy, Overflow } from './core/flow/depth.js'
-export type {
-  BreakerOptions,
-  CompiledDedupe,
-  CompiledFlow,
-  DedupeOptions,
-  DepthOptions,
-  JobFlowOptions,
-  LimitOptions,
-  QueueOptions,
-  RateOptions,
-} from './core/flow/options.js'
-export type { Rate } from './core/flow/rate.js'
-export type { FlowChange, FlowSettings, GateRef, JobFlow, Limit } from './core/flow/settings.js'
 export type { ClaimedGuard, GuardRequest, GuardResult, NewGuard } from './core/guard.js'
 export {
   type CompiledSandbox,
@@ -161,6 +145,22 @@ export type {
   SweepReport,
   SweepRequest,
 } from './core/store.js'
+export type { BreakerPhase, BreakerPolicy } from './core/traffic/breaker.js'
+export type { Dedupe, DedupeMode } from './core/traffic/dedupe.js'
+export type { DepthPolicy, Overflow } from './core/traffic/depth.js'
+export type {
+  BreakerOptions,
+  CompiledDedupe,
+  CompiledTraffic,
+  DedupeOptions,
+  DepthOptions,
+  JobTrafficOptions,
+  LimitOptions,
+  QueueOptions,
+  RateOptions,
+} from './core/traffic/options.js'
+export type { Rate } from './core/traffic/rate.js'
+export type { GateRef, JobTraffic, Limit, TrafficChange, TrafficSettings } from './core/traffic/settings.js'
 export { type JobsFilter, Millrace, type MillraceOptions } from './millrace.js'
 export type { SandboxPoolOptions, WorkerOptions } from './worker/options.js'
 export { Worker } from './worker/worker.js'

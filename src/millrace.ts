@@ -29,11 +29,11 @@ import { type AnyJob, checkDefinition, type EnqueueOptions, type JobDefinition }
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
-import { compileQueue, type QueueOptions, type RateOptions } from './core/flow/options.js'
 import { type JobState, jobStates } from './core/job.js'
 import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
 import type { AnyNode } from './core/plan.js'
 import type { Store } from './core/store.js'
+import { compileQueue, type QueueOptions, type RateOptions } from './core/traffic/options.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
 import type { WorkerOptions } from './worker/options.js'
@@ -385,7 +385,9 @@ class MillraceRuntime implements Runtime {
   }
 
   #limitersOfJobs(): ReadonlyMap<string, string> {
-    const pairs = [...this.#jobs.values()].map(({ name, flow }) => [name, flow?.settings.limiter] as const)
+    const pairs = [...this.#jobs.values()].map(
+      ({ name, traffic }) => [name, traffic?.settings.limiter] as const,
+    )
     return new Map(pairs.filter((pair): pair is [string, string] => pair[1] !== undefined))
   }
 

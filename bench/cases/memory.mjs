@@ -1,5 +1,5 @@
 import { atLeast } from '../statistics.mjs'
-import { flowCases } from './flow.mjs'
+import { trafficCases } from './traffic.mjs'
 
 /** Enqueue and run are both inside the clock, for everybody. */
 function run(peerName, module, bar, { name = 'run', ...options } = {}) {
@@ -17,12 +17,12 @@ function run(peerName, module, bar, { name = 'run', ...options } = {}) {
 // Without a bar: each call of `enqueue` also pays for a promise and a handle of its own, as the peers' do.
 const single = { name: 'run, single enqueues', single: true }
 
-const flow = flowCases.map(({ title, flow }) => ({
+const traffic = trafficCases.map(({ title, traffic }) => ({
   engine: 'memory',
   name: `run, ${title}`,
   jobs: 300_000,
   peerName: 'itself without',
-  millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', flow } },
+  millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', traffic } },
   peer: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory' } },
   figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
 }))
@@ -47,6 +47,6 @@ export const memory = [
   run('ceiling', 'memory-ceiling', atLeast(0.6, 0.8)),
   run('p-queue', 'p-queue', undefined, single),
   run('fastq', 'fastq', undefined, single),
-  ...flow,
+  ...traffic,
   fanOut,
 ]

@@ -1,5 +1,5 @@
 import { atLeast, atMost } from '../statistics.mjs'
-import { flowCases } from './flow.mjs'
+import { trafficCases } from './traffic.mjs'
 
 const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
 const itself = (measure, options, flags) => ({
@@ -84,13 +84,13 @@ const retaining = {
   figures: rate(atLeast(0.6, 0.8)),
 }
 
-const flow = flowCases.flatMap(({ title, flow }) =>
+const traffic = trafficCases.flatMap(({ title, traffic }) =>
   [false, true].map((enqueueInside) => ({
     engine: 'sqlite',
     name: `${enqueueInside ? 'enqueue + process' : 'process'}, ${title}`,
     jobs: 100_000,
     peerName: 'itself without',
-    millrace: itself('processJobs', { flow, enqueueInside, synchronous: 'full' }),
+    millrace: itself('processJobs', { traffic, enqueueInside, synchronous: 'full' }),
     peer: itself('processJobs', { enqueueInside, synchronous: 'full' }),
     figures: rate(atLeast(0.5, 0.7)),
   })),
@@ -188,7 +188,7 @@ export const sqlite = [
   ...process,
   ...enqueue,
   retaining,
-  ...flow,
+  ...traffic,
   ...fanOut,
   ...claims,
   one,

@@ -141,7 +141,7 @@ export class Batches {
     id: string | undefined,
     family: NewFamily | undefined,
   ): Promise<NewJob> {
-    if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
+    if (job.traffic !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
     return { ...(await relative(this.runtime, job, input, options, id)), family }
   }
 

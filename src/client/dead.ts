@@ -223,12 +223,12 @@ export class DeadLetters {
   }
 
   /** Another input may belong to another group or key. */
-  #placement(job: string, input: unknown): Pick<RetryChange, 'flow' | 'dedupe' | 'guard'> {
+  #placement(job: string, input: unknown): Pick<RetryChange, 'traffic' | 'dedupe' | 'guard'> {
     const definition = this.#jobs.get(job)
     if (definition === undefined) return {}
-    const { flow = null, dedupe = null, guard = null } = placement(definition, input, undefined) ?? {}
+    const { traffic = null, dedupe = null, guard = null } = placement(definition, input, undefined) ?? {}
     return {
-      ...(definition.flow !== undefined && { flow, dedupe }),
+      ...(definition.traffic !== undefined && { traffic, dedupe }),
       ...(definition.idempotency !== undefined && { guard }),
     }
   }

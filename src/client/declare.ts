@@ -1,7 +1,7 @@
 import type { AnyJob } from '../core/definition.js'
-import { declaration } from '../core/flow/options.js'
-import { changed, type FlowSettings } from '../core/flow/settings.js'
 import type { Store } from '../core/store.js'
+import { declaration } from '../core/traffic/options.js'
+import { changed, type TrafficSettings } from '../core/traffic/settings.js'
 
 /**
  * Tells the store what the code declares about limits and breakers. What is stored already is not written
@@ -71,11 +71,11 @@ export class Declarations {
 
 export interface Declared {
   readonly name: string
-  readonly settings: FlowSettings
+  readonly settings: TrafficSettings
 }
 
-function declared({ name, flow }: AnyJob): Declared {
-  return { name, settings: flow?.settings ?? {} }
+function declared({ name, traffic }: AnyJob): Declared {
+  return { name, settings: traffic?.settings ?? {} }
 }
 
 /** The same text for the same settings, in whatever order their fields came. */

@@ -13,11 +13,11 @@ import {
   type QueueFullError,
   queueFull,
 } from '../core/errors.js'
-import type { Overflow } from '../core/flow/depth.js'
 import type { NewJob } from '../core/job.js'
 import { laneNames } from '../core/lanes.js'
 import { noUnknown } from '../core/options.js'
 import type { InsertResult } from '../core/store.js'
+import type { Overflow } from '../core/traffic/depth.js'
 import { gather, nextTurn } from '../system/turn.js'
 import type { Declarations } from './declare.js'
 import type { EnqueueStatus, Inspector, JobHandle } from './inspect.js'
@@ -89,7 +89,7 @@ export class Enqueuer {
     }
     await this.#runtime.ready()
     options?.signal?.throwIfAborted()
-    if (job.flow !== undefined) await this.#declared(job)
+    if (job.traffic !== undefined) await this.#declared(job)
     const handles: JobHandle<R>[] = []
     for (let i = 0; i < texts.length; i += perTurn) {
       await nextTurn()
@@ -117,7 +117,7 @@ export class Enqueuer {
     const added = newJob(this.#runtime, job, encodeInput(this.#runtime, input), place, options)
     if (!this.#runtime.isReady()) await this.#runtime.ready()
     options?.signal?.throwIfAborted()
-    if (job.flow !== undefined) await this.#declared(job)
+    if (job.traffic !== undefined) await this.#declared(job)
     const insert = async () => [await this.#insert(added)]
     const [result] = await this.#admit([added], insert, options?.signal)
     return this.#handle(added, result as InsertResult)

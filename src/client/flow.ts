@@ -139,7 +139,7 @@ export class Flows {
   #prepare(site: BuildingSite, planned: PlannedNode): Prepared | Promise<Prepared> {
     const { job, input, options } = planned.spec
     const made = relative(this.#runtime, job, input, options, site.idOf(planned.ordinal))
-    const isKnown = job.flow === undefined || this.#declarations.has(job)
+    const isKnown = job.traffic === undefined || this.#declarations.has(job)
     if (made instanceof Promise || !isKnown) return this.#prepareLater(planned, made)
     return { planned, made }
   }

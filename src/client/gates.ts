@@ -1,14 +1,14 @@
 import { bounds } from '../core/bounds.js'
-import type { BreakerPhase } from '../core/flow/breaker.js'
-import { belonging, compileLimit, type LimitOptions } from '../core/flow/options.js'
-import type { FlowChange, GateRef, Limit } from '../core/flow/settings.js'
 import { integer, name } from '../core/options.js'
 import type { GateRecord } from '../core/store.js'
+import type { BreakerPhase } from '../core/traffic/breaker.js'
+import { belonging, compileLimit, type LimitOptions } from '../core/traffic/options.js'
+import type { GateRef, Limit, TrafficChange } from '../core/traffic/settings.js'
 import type { Runtime } from './runtime.js'
 import { sumStates } from './stats.js'
 
 /** Settings are chosen for all processes and hold until they are changed again; null goes back to the code's. */
-export async function choose(runtime: Runtime, gate: GateRef, change: FlowChange): Promise<void> {
+export async function choose(runtime: Runtime, gate: GateRef, change: TrafficChange): Promise<void> {
   await runtime.ready()
   await runtime.store.configure({ gate, change, declared: false })
 }

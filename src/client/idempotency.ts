@@ -1,9 +1,9 @@
 import { type Duration, milliseconds } from '../core/duration.js'
 import { isMillraceError, MillraceError } from '../core/errors.js'
-import { belonging } from '../core/flow/options.js'
 import type { GuardRequest, GuardResult } from '../core/guard.js'
 import { defaultTtl } from '../core/idempotency.js'
 import { invalid, noUnknown } from '../core/options.js'
+import { belonging } from '../core/traffic/options.js'
 import { newToken } from '../system/ids.js'
 import type { Runtime } from './runtime.js'
 

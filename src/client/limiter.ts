@@ -1,8 +1,8 @@
 import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
-import { compileRate, type RateOptions } from '../core/flow/options.js'
 import { integer, name, noUnknown } from '../core/options.js'
+import { compileRate, type RateOptions } from '../core/traffic/options.js'
 import { newToken } from '../system/ids.js'
 import type { Runtime } from './runtime.js'
 

@@ -50,7 +50,7 @@ export function newJob(
       overrides: job.evolution === undefined ? undefined : overridesText({ version: job.evolution.version }),
       tags: undefined,
       metadata: undefined,
-      flow: place?.flow,
+      traffic: place?.traffic,
       dedupe: place?.dedupe,
       family: undefined,
       guard: place?.guard,
@@ -82,7 +82,7 @@ export function newJob(
       options.metadata === undefined
         ? undefined
         : jsonCodec.encode(options.metadata, 'metadata', bounds.metadataBytes),
-    flow: place?.flow,
+    traffic: place?.traffic,
     dedupe: place?.dedupe,
     family: undefined,
     guard: place?.guard,

@@ -1,14 +1,14 @@
 import type { AnyJob, EnqueueOptions } from '../core/definition.js'
 import { MillraceError, show } from '../core/errors.js'
-import { type Dedupe, newestWins } from '../core/flow/dedupe.js'
-import { belonging, type CompiledFlow, compileDedupe } from '../core/flow/options.js'
-import type { JobFlow } from '../core/flow/settings.js'
 import type { NewGuard } from '../core/guard.js'
 import type { NewJob } from '../core/job.js'
 import { invalid } from '../core/options.js'
+import { type Dedupe, newestWins } from '../core/traffic/dedupe.js'
+import { belonging, type CompiledTraffic, compileDedupe } from '../core/traffic/options.js'
+import type { JobTraffic } from '../core/traffic/settings.js'
 
 /** What limits a job, whom it makes way for, and what it must not do twice. */
-export type Placement = Pick<NewJob, 'flow' | 'dedupe' | 'guard'>
+export type Placement = Pick<NewJob, 'traffic' | 'dedupe' | 'guard'>
 
 /** By the definition and the input; undefined for a job that has none of it. */
 export function placement(
@@ -16,12 +16,12 @@ export function placement(
   input: unknown,
   options: EnqueueOptions | undefined,
 ): Placement | undefined {
-  const none = job.flow === undefined && options?.group === undefined && options?.key === undefined
+  const none = job.traffic === undefined && options?.group === undefined && options?.key === undefined
   if (none && !options?.dedupe && job.idempotency === undefined) return undefined
   const dedupe = dedupeOf(job, input, options)
-  const group = text(options?.group ?? told(job, 'group', job.flow?.group, input), 'group')
+  const group = text(options?.group ?? told(job, 'group', job.traffic?.group, input), 'group')
   const key = keyOf(job, input, options, dedupe)
-  return { flow: flowOf(job, group, key), dedupe, guard: guardOf(job, input) }
+  return { traffic: trafficOf(job, group, key), dedupe, guard: guardOf(job, input) }
 }
 
 /** Behind the definition's name, which has no colon: keys of one are not those of another. */
@@ -33,8 +33,12 @@ export function guardOf(job: AnyJob, input: unknown): NewGuard | undefined {
   return { key: `${name}:${belonging(key as string | number, field)}`, retain: idempotency.ttl }
 }
 
-function flowOf({ flow }: AnyJob, group: string | undefined, key: string | undefined): JobFlow | undefined {
-  const gated = flow !== undefined && Object.keys(flow.settings).length > 0
+function trafficOf(
+  { traffic }: AnyJob,
+  group: string | undefined,
+  key: string | undefined,
+): JobTraffic | undefined {
+  const gated = traffic !== undefined && Object.keys(traffic.settings).length > 0
   return gated || group !== undefined || key !== undefined ? { gated, group, key } : undefined
 }
 
@@ -45,20 +49,20 @@ function keyOf(
   options: EnqueueOptions | undefined,
   dedupe: Dedupe | undefined,
 ): string | undefined {
-  if (!keepsLast(job)) return text(options?.key ?? told(job, 'key', job.flow?.key, input), 'key')
+  if (!keepsLast(job)) return text(options?.key ?? told(job, 'key', job.traffic?.key, input), 'key')
   if (options?.key !== undefined)
     throw invalid(
       'key',
       options.key,
       `none, because job '${job.name}' keeps the last job of each dedupe key and runs one at a time; give \`dedupe.key\` instead`,
     )
-  return dedupe?.key ?? text(told(job, 'dedupe.key', job.flow?.key, input), 'dedupe.key')
+  return dedupe?.key ?? text(told(job, 'dedupe.key', job.traffic?.key, input), 'dedupe.key')
 }
 
 function dedupeOf(job: AnyJob, input: unknown, options: EnqueueOptions | undefined): Dedupe | undefined {
   const given = options?.dedupe
   if (given === false) return undefined
-  const own = job.flow?.dedupe
+  const own = job.traffic?.dedupe
   const rule = given ? compileDedupe(given) : own
   if (rule === undefined) return undefined
   const key = text(given ? given.key : told(job, 'dedupe.key', own?.key, input), 'dedupe.key')
@@ -85,11 +89,11 @@ function dedupeOf(job: AnyJob, input: unknown, options: EnqueueOptions | undefin
   return { key, mode, window, most }
 }
 
-function keepsLast({ flow }: AnyJob): boolean {
-  return flow?.dedupe?.mode === 'keep-last'
+function keepsLast({ traffic }: AnyJob): boolean {
+  return traffic?.dedupe?.mode === 'keep-last'
 }
 
-type Told = ReturnType<NonNullable<CompiledFlow['key']>>
+type Told = ReturnType<NonNullable<CompiledTraffic['key']>>
 
 /** What a function of the definition says about an input: checked each time, because it is not ours. */
 function told(

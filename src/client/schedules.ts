@@ -105,7 +105,7 @@ export class Schedules {
     const compiled = compileSchedule(this.#runtime, options)
     await this.#runtime.ready()
     const { job } = options
-    if (job.flow !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
+    if (job.traffic !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
     const { record } = await this.#change({ do: 'put', name, ...compiled, revision: newToken() })
     if (record?.fresh) await this.#tellFirstSlot(record)
     return handle

@@ -70,7 +70,7 @@ function undoJob(runtime: Runtime, job: AnyJob | undefined, undo: Undo, input: u
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
-    flow: undefined,
+    traffic: undefined,
     dedupe: undefined,
     family: undefined,
     guard: undefined,

@@ -6,13 +6,6 @@ import { MillraceError } from './errors.js'
 import { type CompiledEvolution, compileEvolution } from './evolution.js'
 import type { ScheduleSlot } from './firing.js'
 import {
-  type CompiledFlow,
-  compileJobFlow,
-  type DedupeOptions,
-  type JobFlowOptions,
-  jobFlowOptions,
-} from './flow/options.js'
-import {
   type CompiledSandbox,
   compileSandbox,
   type Handler,
@@ -24,6 +17,13 @@ import { type CompiledIdempotency, compileIdempotency, type IdempotencyOptions }
 import type { Failure, FinalState, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 import type { Step } from './step-function.js'
+import {
+  type CompiledTraffic,
+  compileJobTraffic,
+  type DedupeOptions,
+  type JobTrafficOptions,
+  jobTrafficOptions,
+} from './traffic/options.js'
 
 /** What a handler gets besides its input. */
 export interface JobContext {
@@ -168,7 +168,7 @@ export function cancel(reason: string, cause?: unknown): Directive {
 
 export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, Input, Result>
   extends JobPolicy,
-    JobFlowOptions<Raw> {
+    JobTrafficOptions<Raw> {
   readonly name: string
   /** Any Standard Schema (Zod, Valibot, ArkType …). Checked at enqueue; parsed again before the handler runs. */
   readonly input?: Schema
@@ -204,7 +204,7 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly policy: CompiledPolicy
   readonly retryable: ((error: unknown) => boolean) | undefined
   /** Limits, groups and the like; undefined when it has none. */
-  readonly flow: CompiledFlow | undefined
+  readonly traffic: CompiledTraffic | undefined
   /** How its jobs run together; undefined for a job that has its handler to itself. */
   readonly batch: CompiledBatch | undefined
   /** Throws when the handler is a module: `sandbox` says where that is. */
@@ -247,7 +247,7 @@ export function defineJob(
     schema: options.input,
     policy,
     retryable: options.retryable,
-    flow: compileJobFlow(options),
+    traffic: compileJobTraffic(options),
     batch: undefined,
     run: typeof options.run === 'function' ? options.run : notHere(options.name),
     sandbox,
@@ -275,7 +275,7 @@ export const definitionOptions = [
   'retain',
   'backoff',
   'retryable',
-  ...jobFlowOptions,
+  ...jobTrafficOptions,
   'run',
   'sandbox',
   'idempotency',

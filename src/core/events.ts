@@ -1,6 +1,6 @@
-import type { BreakerPhase } from './flow/breaker.js'
 import type { Failure, LogLevel } from './job.js'
 import type { Priority } from './lanes.js'
+import type { BreakerPhase } from './traffic/breaker.js'
 
 /** What every job event tells. Input and result stay out: they may be large or secret. */
 export interface JobEvent {

@@ -4,10 +4,10 @@
  * only the client and the worker know the codec.
  */
 import type { Family, NewFamily } from './family.js'
-import type { Dedupe } from './flow/dedupe.js'
-import type { JobFlow } from './flow/settings.js'
 import type { ClaimedGuard, NewGuard } from './guard.js'
 import type { StepRecord } from './step.js'
+import type { Dedupe } from './traffic/dedupe.js'
+import type { JobTraffic } from './traffic/settings.js'
 
 export const jobStates = [
   'scheduled',
@@ -48,7 +48,7 @@ export interface NewJob {
   readonly tags: readonly string[] | undefined
   /** Caller's own JSON, never interpreted. */
   readonly metadata: string | undefined
-  readonly flow: JobFlow | undefined
+  readonly traffic: JobTraffic | undefined
   readonly dedupe: Dedupe | undefined
   readonly family: NewFamily | undefined
   readonly guard: NewGuard | undefined

@@ -12,16 +12,16 @@
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */
 import type { LinkRecord } from './family.js'
-import type { BreakerPhase } from './flow/breaker.js'
-import type { Dedupe } from './flow/dedupe.js'
-import type { Overflow } from './flow/depth.js'
-import type { FlowChange, FlowSettings, GateRef, JobFlow } from './flow/settings.js'
 import type { GuardRequest, GuardResult, NewGuard } from './guard.js'
 import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from './job.js'
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
 import type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './schedule.js'
 import type { NewSignal, StepRecord } from './step.js'
+import type { BreakerPhase } from './traffic/breaker.js'
+import type { Dedupe } from './traffic/dedupe.js'
+import type { Overflow } from './traffic/depth.js'
+import type { GateRef, JobTraffic, TrafficChange, TrafficSettings } from './traffic/settings.js'
 
 export interface Store {
   readonly capabilities: Capabilities
@@ -230,7 +230,7 @@ export type Command =
 /** What a replayed job gets instead of what it had. */
 export interface RetryChange {
   /** Goes with another input; null for a job that belongs to nothing. */
-  readonly flow?: JobFlow | null
+  readonly traffic?: JobTraffic | null
   /** The same, of its dedupe key. */
   readonly dedupe?: Dedupe | null
   /** The same, of its idempotency key. */
@@ -271,7 +271,7 @@ export interface JobPage {
 export type Setting =
   | { readonly queue: string; readonly paused: boolean }
   /** `declared` settings come from the code, the others were chosen at run time and win. */
-  | { readonly gate: GateRef; readonly change: FlowChange; readonly declared: boolean }
+  | { readonly gate: GateRef; readonly change: TrafficChange; readonly declared: boolean }
   /** Ends what a handler's `limited` told a definition or a key. */
   | { readonly gate: GateRef; readonly release: true }
   /** Opens or closes a definition's breaker by hand. */
@@ -308,8 +308,8 @@ export interface GatePage {
 
 export interface GateRecord {
   readonly ref: GateRef
-  readonly declared: FlowSettings
-  readonly chosen: FlowSettings
+  readonly declared: TrafficSettings
+  readonly chosen: TrafficSettings
   /** Jobs that wait; known for groups and keys. */
   readonly pending: number
   readonly running: number

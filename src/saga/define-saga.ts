@@ -2,8 +2,8 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { BackoffOptions } from '../core/backoff.js'
 import { bounds } from '../core/bounds.js'
 import { defineJob, definitionOptions, type JobDefinition, type JobOptions } from '../core/definition.js'
-import { newestWins } from '../core/flow/dedupe.js'
 import { compileBackoff, defaults, integer, invalid, name, noUnknown, noUnknownIn } from '../core/options.js'
+import { newestWins } from '../core/traffic/dedupe.js'
 import { runSaga, type SagaPlan } from './run-saga.js'
 
 /** What the steps of a saga get. */

@@ -4,7 +4,7 @@ import {
   defineJob,
   type EnqueueOptions,
   isMillraceError,
-  type JobFlowOptions,
+  type JobTrafficOptions,
   Millrace,
   type MillraceError,
 } from 'millrace'
@@ -171,7 +171,7 @@ describe('bad input', () => {
 
   const broken = (input: { tenant: { id: string } }) => input.tenant.id
   const late = async () => Promise.reject(new Error('nobody hears of this'))
-  test.each<[string, (ask: never) => JobFlowOptions<unknown>]>([
+  test.each<[string, (ask: never) => JobTrafficOptions<unknown>]>([
     ['group', (group) => ({ group })],
     ['key', (key) => ({ key })],
     ['dedupe.key', (key) => ({ dedupe: { key } })],

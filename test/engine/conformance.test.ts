@@ -3,12 +3,12 @@ import { describe, test } from 'vitest'
 import { engine, makeHarness, makeReference } from './engines.js'
 
 const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? 1000)
-const flowRuns = Number(process.env.MILLRACE_FLOW_RUNS ?? 1000)
+const trafficRuns = Number(process.env.MILLRACE_TRAFFIC_RUNS ?? 1000)
 
 describeStore(engine, {
   runner: { describe, test },
   make: makeHarness,
   modelRuns,
-  flowRuns,
+  trafficRuns,
   ...(makeReference === undefined ? {} : { reference: makeReference }),
 })

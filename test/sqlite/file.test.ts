@@ -162,7 +162,7 @@ describe('SQLite', () => {
       overrides: undefined,
       tags: undefined,
       metadata: undefined,
-      flow: undefined,
+      traffic: undefined,
       dedupe: undefined,
       family: undefined,
       guard: undefined,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { afterStarts, noStarts, rateOpensAt, roomInRate } from '../../src/core/flow/rate.js'
+import { afterStarts, noStarts, rateOpensAt, roomInRate } from '../../src/core/traffic/rate.js'
 
 const windows = [1, 2, 10, 99, 100, 101, 150, 201, 1_000, 2_401, 60_000]
 

@@ -1,14 +1,14 @@
-import { type FlowLane, knownLines, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
+import { knownLines, laneOpensAt, type TrafficLane, takeFromLane } from '../../core/traffic/lane.js'
 import type { Entry } from './entry.js'
 import { familyOf } from './family.js'
-import type { FlowLine } from './flow.js'
 import { claimGuard } from './guard.js'
 import type { Queue } from './kind.js'
 import type { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
+import type { TrafficLine } from './traffic.js'
 import type { Lease } from './worker.js'
 
 interface Claimed {
@@ -23,19 +23,19 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
   const before = worker.leaseOf(request.token)
   // A repeated claim takes nothing new: its token may already have been presented by a settlement.
   if (before !== undefined) {
-    const suspect = (entry: Entry) => tables.flow.isSuspect(entry.kind.name)
+    const suspect = (entry: Entry) => tables.traffic.isSuspect(entry.kind.name)
     const jobs = before.held().map((entry) => toClaimed(tables, entry, before, suspect(entry)))
     return { jobs, more: false }
   }
   const lease = worker.newLease(request.token, now)
   const claimed: ClaimedJob[] = []
   const asked: Asked = { tables, lease, claimed, turn: request.turn, known: request.known, more: false }
-  if (hasLimits(tables, request)) tables.flow.unpark(now)
+  if (hasLimits(tables, request)) tables.traffic.unpark(now)
   takeByPicks(request.room, request.picks, (name, lane, count) => {
     const queue = tables.kinds.queues.get(name)
     const line = queue?.lines[lane]
     if (queue === undefined || line === undefined || queue.paused) return 0
-    return queue.flow ? takeWithLimits(asked, queue, lane, count) : takeHeads(asked, line, count)
+    return queue.traffic ? takeWithLimits(asked, queue, lane, count) : takeHeads(asked, line, count)
   })
   return { jobs: claimed, more: asked.more }
 }
@@ -46,25 +46,25 @@ export function opensAt(tables: Tables, request: ClaimRequest, now: number): num
   let at = tables.places.nextDue ?? Number.POSITIVE_INFINITY
   for (const { queue, lane } of request.picks) {
     const found = tables.kinds.queues.get(queue)
-    if (found?.flow && !found.paused)
-      at = Math.min(at, laneOpensAt(tables.flow, laneOf(found, lane, request.known), now))
+    if (found?.traffic && !found.paused)
+      at = Math.min(at, laneOpensAt(tables.traffic, laneOf(found, lane, request.known), now))
   }
   return at === Number.POSITIVE_INFINITY ? undefined : at
 }
 
 /** Queues that have none pay for none. */
 function hasLimits({ kinds }: Tables, { picks }: ClaimRequest): boolean {
-  return picks.some(({ queue }) => kinds.queues.get(queue)?.flow === true)
+  return picks.some(({ queue }) => kinds.queues.get(queue)?.traffic === true)
 }
 
-function laneOf(queue: Queue, lane: number, known: ClaimRequest['known']): FlowLane<FlowLine> {
+function laneOf(queue: Queue, lane: number, known: ClaimRequest['known']): TrafficLane<TrafficLine> {
   return {
     queue: queue.name,
     get hasPlain() {
       return (queue.lines[lane]?.size ?? 0) > 0
     },
     get lines() {
-      return knownLines(queue.flowLines[lane] ?? [], known)
+      return knownLines(queue.trafficLines[lane] ?? [], known)
     },
   }
 }
@@ -90,7 +90,7 @@ function takeHeads({ tables, lease, claimed }: Asked, line: Sorted<Entry>, count
 
 function takeWithLimits(asked: Asked, queue: Queue, lane: number, count: number): number {
   const { tables, lease, claimed, turn, known } = asked
-  const { found, more } = takeFromLane(tables.flow, laneOf(queue, lane, known), count, {
+  const { found, more } = takeFromLane(tables.traffic, laneOf(queue, lane, known), count, {
     turn,
     now: lease.at,
     plain: (most) => queue.lines[lane]?.take(most) ?? [],
@@ -128,8 +128,8 @@ function toClaimed(tables: Tables, entry: Entry, lease: Lease, suspect: boolean)
     overrides: job.overrides,
     tags: job.tags,
     metadata: job.metadata,
-    group: job.flow?.group,
-    key: job.flow?.key,
+    group: job.traffic?.group,
+    key: job.traffic?.key,
     suspect,
     family: job.family === undefined || job.family.waits === 'no' ? undefined : familyOf(tables, entry),
     guard: job.guard === undefined ? undefined : claimGuard(tables, job, job.guard, lease.at),

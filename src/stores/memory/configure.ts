@@ -3,9 +3,9 @@ import type { Tables } from './tables.js'
 
 export function configure(tables: Tables, setting: Setting, now: number): void {
   if ('paused' in setting) return pause(tables, setting.queue, setting.paused)
-  if ('breaker' in setting) tables.flow.setBreaker(setting.job, setting.breaker, now)
-  else if ('release' in setting) tables.flow.release(setting.gate, now)
-  else tables.flow.configure(setting.gate, setting.change, setting.declared, now)
+  if ('breaker' in setting) tables.traffic.setBreaker(setting.job, setting.breaker, now)
+  else if ('release' in setting) tables.traffic.release(setting.gate, now)
+  else tables.traffic.configure(setting.gate, setting.change, setting.declared, now)
   // What was closed may be open now.
   for (const queue of tables.kinds.queues.keys()) tables.signals.ready(queue)
 }

@@ -1,4 +1,5 @@
-import type { TakeOver } from '../../core/flow/admit.js'
+import { isFinal, type NewJob } from '../../core/job.js'
+import type { TakeOver } from '../../core/traffic/admit.js'
 import {
   type Dedupe,
   heldSince,
@@ -7,8 +8,7 @@ import {
   newestWins,
   onReturn,
   takesKeyAgain,
-} from '../../core/flow/dedupe.js'
-import { isFinal, type NewJob } from '../../core/job.js'
+} from '../../core/traffic/dedupe.js'
 import { type Entry, storyOf } from './entry.js'
 import { letGoOfGuard } from './guard.js'
 import { Sorted } from './sorted.js'

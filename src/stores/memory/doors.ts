@@ -1,5 +1,5 @@
-import { Doorkeeper } from '../../core/flow/depth.js'
 import { laneCount } from '../../core/lanes.js'
+import { Doorkeeper } from '../../core/traffic/depth.js'
 import type { Tables } from './tables.js'
 
 /** The doorkeepers of the queues that have a limit on their depth, for one insert. */
@@ -12,7 +12,7 @@ export class Doors {
   }
 
   of(queue: string): Doorkeeper | undefined {
-    if (this.#tables.kinds.queues.get(queue)?.flow !== true) return undefined
+    if (this.#tables.kinds.queues.get(queue)?.traffic !== true) return undefined
     this.#known ??= new Map()
     if (!this.#known.has(queue)) this.#known.set(queue, this.#doorkeeper(queue))
     return this.#known.get(queue)

@@ -1,8 +1,8 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
 import type { SignalWait, StepRecord } from '../../core/step.js'
-import type { ParkingGate, Place } from './flow.js'
 import type { Kind } from './kind.js'
 import type { Parenthood } from './parenthood.js'
+import type { ParkingGate, Place } from './traffic.js'
 import type { Lease, Worker } from './worker.js'
 
 /**

@@ -140,7 +140,7 @@ export class MemoryStore implements Store {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireResult> {
-    return this.#open().flow.acquire(request, this.#clock.now())
+    return this.#open().traffic.acquire(request, this.#clock.now())
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {

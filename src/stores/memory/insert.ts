@@ -1,6 +1,6 @@
-import { admit, type Entrance } from '../../core/flow/admit.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import { admit, type Entrance } from '../../core/traffic/admit.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'

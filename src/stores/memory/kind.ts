@@ -1,8 +1,8 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { TotalName } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
-import type { FlowLine } from './flow.js'
 import { Sorted } from './sorted.js'
+import type { TrafficLine } from './traffic.js'
 
 /** What jobs of one name in one lane have in common: the line that they wait in, and their counts. */
 export interface Kind {
@@ -22,10 +22,10 @@ export interface Queue {
   paused: boolean
   /** By lane, in the order of lanes. */
   readonly lines: Sorted<Entry>[]
-  /** Something besides its pause may hold up its jobs; see flow.ts. */
-  flow: boolean
+  /** Something besides its pause may hold up its jobs; see traffic.ts. */
+  traffic: boolean
   /** Lines of jobs with limits or groups, by lane, in the order in which they came. */
-  readonly flowLines: FlowLine[][]
+  readonly trafficLines: TrafficLine[][]
 }
 
 export class Kinds {
@@ -47,7 +47,7 @@ export class Kinds {
     let kind = this.#kinds.get(key)
     if (kind === undefined) {
       kind = makeKind(this.queue(job.queue), job.name, job.lane)
-      if (this.limited.has(job.name)) kind.queue.flow = true
+      if (this.limited.has(job.name)) kind.queue.traffic = true
       this.#kinds.set(key, kind)
     }
     this.#last = kind
@@ -57,7 +57,7 @@ export class Kinds {
   queue(name: string): Queue {
     let queue = this.queues.get(name)
     if (queue === undefined) {
-      queue = { num: this.queues.size, name, paused: false, lines: [], flow: false, flowLines: [] }
+      queue = { num: this.queues.size, name, paused: false, lines: [], traffic: false, trafficLines: [] }
       this.queues.set(name, queue)
     }
     return queue
@@ -67,7 +67,7 @@ export class Kinds {
 function makeKind(queue: Queue, name: string, lane: number): Kind {
   while (queue.lines.length <= lane) {
     queue.lines.push(new Sorted())
-    queue.flowLines.push([])
+    queue.trafficLines.push([])
   }
   return {
     queue,

@@ -129,7 +129,7 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
     queue: wanted.queue ?? job.queue,
     maxAttempts: wanted.maxAttempts ?? job.maxAttempts,
     overrides: wanted.overrides ?? job.overrides,
-    flow: wanted.flow === undefined ? job.flow : (wanted.flow ?? undefined),
+    traffic: wanted.traffic === undefined ? job.traffic : (wanted.traffic ?? undefined),
     dedupe: wanted.dedupe === undefined ? job.dedupe : (wanted.dedupe ?? undefined),
     guard: wanted.guard === undefined ? job.guard : (wanted.guard ?? undefined),
   }

@@ -1,6 +1,6 @@
-import { gateRecord, isListed } from '../../core/flow/gate.js'
 import { isFinal, type JobRecord, type JobState, type JobTrail } from '../../core/job.js'
 import type { Counts, GatePage, GateQuery, GateRecord, JobPage, JobQuery } from '../../core/store.js'
+import { gateRecord, isListed } from '../../core/traffic/gate.js'
 import type { Entry } from './entry.js'
 import { familyOf } from './family.js'
 import { select } from './select.js'
@@ -84,8 +84,8 @@ function toRecord(tables: Tables, entry: Entry): JobRecord {
     overrides: job.overrides,
     tags: job.tags,
     metadata: job.metadata,
-    group: job.flow?.group,
-    key: job.flow?.key,
+    group: job.traffic?.group,
+    key: job.traffic?.key,
     family: familyOf(tables, entry),
   }
 }

@@ -51,13 +51,13 @@ function* walkPending(tables: Tables, [num, second, seq]: Place): Generator<Entr
     }
   }
   for (const place of tables.places.waiting()) {
-    if (flowPlace + place.num > num) yield* place.jobs.after(Number.NEGATIVE_INFINITY, 0)
-    else if (flowPlace + place.num === num) yield* place.jobs.after(second, seq)
+    if (trafficPlace + place.num > num) yield* place.jobs.after(Number.NEGATIVE_INFINITY, 0)
+    else if (trafficPlace + place.num === num) yield* place.jobs.after(second, seq)
   }
 }
 
-/** Places of flow control are numbered behind all queues. */
-const flowPlace = 2 ** 32
+/** Places of traffic control are numbered behind all queues. */
+const trafficPlace = 2 ** 32
 
 function* walkRunning({ workers }: Tables, [num, seq]: Place): Generator<Entry, void> {
   for (const worker of workers.values()) {
@@ -93,7 +93,7 @@ function writeCursor(entry: Entry): string {
 function placeOf({ state, kind, lease, rank, seq, story }: Entry): Place {
   if (state === 'pending') {
     const place = story?.place
-    return place === undefined ? [kind.queue.num, kind.lane, seq] : [flowPlace + place.num, rank, seq]
+    return place === undefined ? [kind.queue.num, kind.lane, seq] : [trafficPlace + place.num, rank, seq]
   }
   if (state === 'running') return [lease?.worker.num ?? 0, seq, 0]
   return [rank, seq, 0]

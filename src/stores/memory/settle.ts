@@ -1,10 +1,10 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { forWaiting, mindsChildren } from '../../core/family.js'
-import { superseded } from '../../core/flow/dedupe.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
+import { superseded } from '../../core/traffic/dedupe.js'
 import { keepsKey, letGo } from './dedupe.js'
 import { doom } from './doom.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
@@ -30,7 +30,7 @@ export function settle(tables: Tables, request: ExchangeRequest, now: number): S
   // Definitions whose jobs went down with the worker: each counts once, however many of its jobs did.
   const crashed = new Set<string>()
   for (const settlement of settlements) results.push(settleOne(tables, worker, settlement, crashed, now))
-  for (const name of crashed) tables.flow.crashed(name, now)
+  for (const name of crashed) tables.traffic.crashed(name, now)
   return results
 }
 
@@ -50,8 +50,8 @@ function settleOne(
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
-  if (entry.kind.queue.flow || outcome.hold > 0) {
-    tables.flow.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
+  if (entry.kind.queue.traffic || outcome.hold > 0) {
+    tables.traffic.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
     if (entry.gates !== undefined) entry.gates = undefined
   }
   tables.leave(entry)

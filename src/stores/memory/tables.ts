@@ -1,17 +1,17 @@
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
-import { FlowControl } from '../../core/flow/control.js'
 import type { JobState, NewJob } from '../../core/job.js'
+import { TrafficControl } from '../../core/traffic/control.js'
 import { Causes } from './causes.js'
 import { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
-import { type Flow, type FlowLine, type ParkingGate, Places } from './flow.js'
 import { Guards } from './guard.js'
 import { Kinds } from './kind.js'
 import { Schedules } from './schedule.js'
 import { Mailbox } from './signal.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
+import { type ParkingGate, Places, type Traffic, type TrafficLine } from './traffic.js'
 import { Waiters } from './waiting.js'
 import { Worker } from './worker.js'
 
@@ -20,7 +20,7 @@ const mostJobs = 2 ** 23
 
 /**
  * All there is. A job is in `jobs` and in exactly one other place, by its state: pending in its kind's line or
- * where flow control keeps it, running in its worker's hold, any other on the shelf of the state. `enter` and `leave` keep places and
+ * where traffic control keeps it, running in its worker's hold, any other on the shelf of the state. `enter` and `leave` keep places and
  * counts in step.
  */
 export class Tables {
@@ -39,7 +39,7 @@ export class Tables {
   readonly mailbox = new Mailbox()
   readonly waiters = new Waiters()
   readonly places = new Places(this.kinds, this.signals)
-  readonly flow: Flow = new FlowControl<Entry, FlowLine, ParkingGate>(this.places)
+  readonly traffic: Traffic = new TrafficControl<Entry, TrafficLine, ParkingGate>(this.places)
   readonly shelves: Record<Exclude<JobState, 'pending' | 'running'>, Sorted<Entry>> = {
     scheduled: new Sorted(),
     retrying: new Sorted(),
@@ -90,13 +90,13 @@ export class Tables {
     entry.rank = 0
     kind.states.pending++
     if (this.isPlain(entry)) kind.line.add(entry)
-    else this.flow.enter(entry, comesBack(state), this.clock.now())
+    else this.traffic.enter(entry, comesBack(state), this.clock.now())
     this.signals.ready(kind.queue.name)
   }
 
   /** Nothing but its queue can hold it up. */
   isPlain({ job, kind }: Entry): boolean {
-    return job.flow === undefined && (!kind.queue.flow || this.flow.jobGate(kind.name) === undefined)
+    return job.traffic === undefined && (!kind.queue.traffic || this.traffic.jobGate(kind.name) === undefined)
   }
 
   leave(entry: Entry): void {
@@ -107,7 +107,7 @@ export class Tables {
     } else if (state === 'pending') {
       kind.states.pending--
       if (entry.story?.place === undefined) kind.line.delete(entry)
-      else this.flow.leave(entry, this.clock.now())
+      else this.traffic.leave(entry, this.clock.now())
     } else {
       kind.states[state]--
       this.shelves[state].delete(entry)

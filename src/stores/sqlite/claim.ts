@@ -1,14 +1,20 @@
-import { couldStart, type FlowLane, knownLines, laneOpensAt, takeFromLane } from '../../core/flow/lane.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { type Pick as LanePick, takeByPicks } from '../../core/lanes.js'
 import type { ClaimRequest } from '../../core/store.js'
+import {
+  couldStart,
+  knownLines,
+  laneOpensAt,
+  type TrafficLane,
+  takeFromLane,
+} from '../../core/traffic/lane.js'
 import type { Families } from './family.js'
-import type { Flow, FlowJob, FlowLine, Places } from './flow.js'
 import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
 import { type QueueRow, type Tables, traits, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
+import type { Places, Traffic, TrafficJob, TrafficLine } from './traffic.js'
 
 export interface Claim {
   /** `more`: it has not looked at all that may start, so that another claim is worth it at once. */
@@ -58,13 +64,13 @@ interface Asked {
   more: boolean
 }
 
-interface StoredLane extends FlowLane<FlowLine> {
+interface StoredLane extends TrafficLane<TrafficLine> {
   readonly queueId: number
   readonly num: number
 }
 
 /** Moves the heads of the asked lanes from ready to leased, inside the current transaction. */
-export function makeClaim(tables: Tables, flow: Flow, places: Places, families: Families): Claim {
+export function makeClaim(tables: Tables, traffic: Traffic, places: Places, families: Families): Claim {
   const { db, tally } = tables
   const take = db.prepare<[number, number, number], JobRowHead>(sql.take).raw()
   const lease = db.prepare(sql.lease)
@@ -84,7 +90,9 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
     return picks.some(({ queue, lane }) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return false
-      return row.flow === 1 ? couldStart(flow, laneOf(queue, row, lane, known), now) : hasPlain(row, lane)
+      return row.traffic === 1
+        ? couldStart(traffic, laneOf(queue, row, lane, known), now)
+        : hasPlain(row, lane)
     })
   }
 
@@ -93,15 +101,15 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
     let at = places.nextDue() ?? Number.POSITIVE_INFINITY
     for (const { queue, lane } of picks) {
       const row = tables.queueRow(queue)
-      if (row === undefined || row.paused === 1 || row.flow === 0) continue
-      at = Math.min(at, laneOpensAt(flow, laneOf(queue, row, lane, known), now))
+      if (row === undefined || row.paused === 1 || row.traffic === 0) continue
+      at = Math.min(at, laneOpensAt(traffic, laneOf(queue, row, lane, known), now))
     }
     return at === Number.POSITIVE_INFINITY ? undefined : at
   }
 
   /** Queues that have none pay for none. */
   function hasLimits(picks: readonly LanePick[]): boolean {
-    return picks.some(({ queue }) => tables.queueRow(queue)?.flow === 1)
+    return picks.some(({ queue }) => tables.queueRow(queue)?.traffic === 1)
   }
 
   function hasPlain({ id }: QueueRow, lane: number): boolean {
@@ -136,11 +144,11 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
       started: [],
       more: false,
     }
-    if (hasLimits(request.picks)) flow.unpark(now)
+    if (hasLimits(request.picks)) traffic.unpark(now)
     takeByPicks(request.room, request.picks, (queue, lane, count) => {
       const row = tables.queueRow(queue)
       if (row === undefined || row.paused === 1) return 0
-      return row.flow === 1
+      return row.traffic === 1
         ? takeWithLimits(asked, laneOf(queue, row, lane, request.known), count)
         : takeHeads(asked, row.id, lane, count)
     })
@@ -169,11 +177,11 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
   function takeWithLimits(asked: Asked, lane: StoredLane, count: number): number {
     const { turn, now, token } = asked
     const started = places.startedBy(token)
-    const { found, more } = takeFromLane(flow, lane, count, { turn, now, plain, start })
+    const { found, more } = takeFromLane(traffic, lane, count, { turn, now, plain, start })
     if (more) asked.more = true
     return found
 
-    function plain(most: number): FlowJob[] {
+    function plain(most: number): TrafficJob[] {
       const rows = take.all(lane.queueId, lane.num, most)
       const last = rows.at(-1)
       if (last !== undefined) leave.run(lane.queueId, lane.num, last[0])
@@ -185,17 +193,17 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
       }))
     }
 
-    function start({ job, seq, row }: FlowJob, suspect: boolean): void {
+    function start({ job, seq, row }: TrafficJob, suspect: boolean): void {
       started.set(seq, job)
       asked.started.push(seq)
-      const { group, key } = job.flow ?? noFlow
+      const { group, key } = job.traffic ?? noTraffic
       asked.claimed.push(toClaimed(row as JobRowHead, token, now, { group, key, suspect }))
       tally.move((row as JobRowHead)[2], 'pending', 'running', 1)
     }
   }
 
   function toClaimedAgain(row: [...Row, number], token: string): ClaimedJob {
-    const suspect = flow.isSuspect(tables.kind(row[2]).name)
+    const suspect = traffic.isSuspect(tables.kind(row[2]).name)
     const own = { group: row[14] ?? undefined, key: row[15] ?? undefined, suspect }
     return toClaimed(row.slice(0, 14) as JobRowHead, token, row[17], own)
   }
@@ -234,7 +242,7 @@ export function makeClaim(tables: Tables, flow: Flow, places: Places, families: 
 type Own = Pick<ClaimedJob, 'group' | 'key' | 'suspect'>
 
 const noOwn: Own = { group: undefined, key: undefined, suspect: false }
-const noFlow = { group: undefined, key: undefined }
+const noTraffic = { group: undefined, key: undefined }
 
 /** Renews a worker's lease and returns its number; a worker that was given up starts anew. */
 export function makeRenew(tables: Tables): (worker: string, expiresAt: number) => number {

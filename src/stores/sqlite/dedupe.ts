@@ -1,4 +1,5 @@
-import type { HeldJob, TakeOver } from '../../core/flow/admit.js'
+import { isFinal, type NewJob } from '../../core/job.js'
+import type { HeldJob, TakeOver } from '../../core/traffic/admit.js'
 import {
   type Dedupe,
   heldSince,
@@ -7,8 +8,7 @@ import {
   newestWins,
   onReturn,
   takesKeyAgain,
-} from '../../core/flow/dedupe.js'
-import { isFinal, type NewJob } from '../../core/job.js'
+} from '../../core/traffic/dedupe.js'
 import { guardColumn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql, steps as stepsSql, waiting as waitingSql } from './sql.generated.js'
@@ -90,10 +90,10 @@ export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | u
     if (row === undefined) return undefined
     const { seq, createdAt, readyAt, grp, key, gated, guard } = row
     const kind = tables.kind(row.kind)
-    const flow = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
+    const traffic = { group: grp ?? undefined, key: key ?? undefined, gated: gated === 1 }
     const state = row.leased === 1 ? 'running' : stateName(row.state)
     const stepped = row.stepped === 1
-    const job = { queue: kind.queue, lane: kind.lane, flow }
+    const job = { queue: kind.queue, lane: kind.lane, traffic }
     return { seq, id, guard, createdAt, readyAt, stepped, kind, state, job }
   }
 }
@@ -139,9 +139,9 @@ export function makeTakeOver(
       job.overrides ?? null,
       job.tags === undefined ? null : JSON.stringify(job.tags),
       job.metadata ?? null,
-      job.flow?.group ?? null,
-      job.flow?.key ?? null,
-      job.flow?.gated ? 1 : null,
+      job.traffic?.group ?? null,
+      job.traffic?.key ?? null,
+      job.traffic?.gated ? 1 : null,
       dedupeColumn(job.dedupe),
       guardColumn(job.guard),
       to === 'scheduled' ? due : null,

@@ -1,8 +1,8 @@
-import { Doorkeeper } from '../../core/flow/depth.js'
 import { laneCount } from '../../core/lanes.js'
-import type { Places } from './flow.js'
-import { flow as sql } from './sql.generated.js'
+import { Doorkeeper } from '../../core/traffic/depth.js'
+import { traffic as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
+import type { Places } from './traffic.js'
 
 /** The doorkeepers of the queues that have a limit on their depth, for one insert. */
 export interface Doors {
@@ -19,7 +19,7 @@ export function makeDoors(tables: Tables, places: Places): () => Doors {
     return {
       of(queue) {
         const row = tables.queueRow(queue)
-        if (row === undefined || row.flow === 0) return undefined
+        if (row === undefined || row.traffic === 0) return undefined
         if (!known.has(queue)) known.set(queue, doorkeeper(queue, row.id))
         return known.get(queue)
       },

@@ -1,13 +1,13 @@
-import { closedBreaker } from '../../core/flow/breaker.js'
-import { Gate, type LineShare } from '../../core/flow/gate.js'
-import type { DuePlace } from '../../core/flow/places.js'
-import { noQuarantine } from '../../core/flow/quarantine.js'
-import { noStarts } from '../../core/flow/rate.js'
-import { noSpan } from '../../core/flow/set-back.js'
-import { type FlowSettings, type GateRef, ownerOf } from '../../core/flow/settings.js'
+import { closedBreaker } from '../../core/traffic/breaker.js'
+import { Gate, type LineShare } from '../../core/traffic/gate.js'
+import type { DuePlace } from '../../core/traffic/places.js'
+import { noQuarantine } from '../../core/traffic/quarantine.js'
+import { noStarts } from '../../core/traffic/rate.js'
+import { noSpan } from '../../core/traffic/set-back.js'
+import { type GateRef, ownerOf, type TrafficSettings } from '../../core/traffic/settings.js'
 import type { Database } from './connection.js'
 import { parse } from './parse.js'
-import { flow as sql } from './sql.generated.js'
+import { traffic as sql } from './sql.generated.js'
 
 /** A gate with its number, once it is stored. Parked jobs stand under the negative of it. */
 export class StoredGate extends Gate {
@@ -242,7 +242,12 @@ function byDue(a: StoredGate | undefined, b: StoredGate | undefined): number {
 }
 
 function toGate(ref: GateRef, parent: Gate | undefined, row: GateRow): StoredGate {
-  const gate = new StoredGate(ref, parent, parse<FlowSettings>(row.declared), parse<FlowSettings>(row.chosen))
+  const gate = new StoredGate(
+    ref,
+    parent,
+    parse<TrafficSettings>(row.declared),
+    parse<TrafficSettings>(row.chosen),
+  )
   gate.num = row.num
   gate.pending = row.pending
   gate.parked = row.parked
@@ -280,7 +285,7 @@ function readLines(text: string | null): Map<number, LineShare> {
   return lines
 }
 
-function settingsText(settings: FlowSettings): string | null {
+function settingsText(settings: TrafficSettings): string | null {
   for (const _ in settings) return JSON.stringify(settings)
   return null
 }

@@ -294,7 +294,7 @@ type Engine = ReturnType<typeof makeEngine>
 function makeEngine(connection: Connection, clock: Clock, options: ConnectionOptions) {
   const signals = new Signals(connection)
   const inserting = makeInserting(connection.db, clock, signals)
-  const { tables, flow, places, pending, steps, waiting, families, insert } = inserting
+  const { tables, traffic, places, pending, steps, waiting, families, insert } = inserting
   const remove = makeRemove(tables)
   const writeReport = makeWriteReport(tables, steps)
   const signal = makeSignal(tables, waiting)
@@ -306,7 +306,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
   const settle = makeSettle(tables, {
     insert,
     pending,
-    flow,
+    traffic,
     places,
     families,
     doom: doomed,
@@ -315,7 +315,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     waiting,
     signals,
   })
-  const claim = makeClaim(tables, flow, places, families)
+  const claim = makeClaim(tables, traffic, places, families)
   const extend = makeExtend(tables, writeReport, insert)
 
   connection.beforeCommit = () => {
@@ -341,7 +341,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     signal,
     sweep: makeSweep(connection, tables, {
       pending,
-      flow,
+      traffic,
       places,
       families,
       doom,
@@ -352,8 +352,8 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     }),
     operate: makeOperate(tables, { read, pending, families, doom, cancel, remove, steps, waiting, signals }),
     links: makeLinks(tables),
-    configure: makeConfigure(tables, flow, signals),
-    acquire: (request: AcquireRequest) => flow.acquire(request, clock.now()),
+    configure: makeConfigure(tables, traffic, signals),
+    acquire: (request: AcquireRequest) => traffic.acquire(request, clock.now()),
     guard: makeGuard(tables, signals),
     transactions: new Transactions(
       options,

@@ -1,15 +1,15 @@
-import { admit, type Entrance } from '../../core/flow/admit.js'
-import { holderExpiresAt } from '../../core/flow/dedupe.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import { admit, type Entrance } from '../../core/traffic/admit.js'
+import { holderExpiresAt } from '../../core/traffic/dedupe.js'
 import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
 import type { Families } from './family.js'
-import type { Flow, Places } from './flow.js'
 import { guardColumn } from './guard.js'
 import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
+import type { Places, Traffic } from './traffic.js'
 
 export interface Insert {
   (jobs: readonly NewJob[]): InsertResult[]
@@ -26,7 +26,7 @@ export interface Told {
 /** Adds jobs inside the current transaction. A job whose id exists is left as it stands. */
 export function makeInsert(
   tables: Tables,
-  flow: Flow,
+  traffic: Traffic,
   places: Places,
   pending: Pending,
   families: Families,
@@ -108,7 +108,7 @@ export function makeInsert(
     if (takesTurns(job)) {
       const create = (turn: number) =>
         insertRow(job, kind, joining, 'pending', null, now, turn).lastInsertRowid as number
-      flow.enter({ job, rank: 0, seq: 0, create }, false, now)
+      traffic.enter({ job, rank: 0, seq: 0, create }, false, now)
     } else {
       const { changes, lastInsertRowid } = insertRow(job, kind, joining, 'pending', null, now, null)
       if (changes === 0) return { status: 'duplicate', state: standingState(job.id) ?? 'pending' }
@@ -151,7 +151,7 @@ export function makeInsert(
     now: number,
     turn: number | null,
   ) {
-    const { overrides, tags, metadata, flow: own, dedupe, guard } = job
+    const { overrides, tags, metadata, traffic: own, dedupe, guard } = job
     const kin = joining.kin(job)
     const isPlain =
       overrides === undefined &&
@@ -187,8 +187,8 @@ export function makeInsert(
   }
 
   /** More than its queue can hold it up. */
-  function takesTurns({ name, queue, flow: own }: NewJob): boolean {
-    return own !== undefined || (tables.queueRow(queue)?.flow === 1 && flow.jobGate(name) !== undefined)
+  function takesTurns({ name, queue, traffic: own }: NewJob): boolean {
+    return own !== undefined || (tables.queueRow(queue)?.traffic === 1 && traffic.jobGate(name) !== undefined)
   }
 
   function standingState(id: string): JobState | undefined {

@@ -1,27 +1,27 @@
 import type { Clock } from '../../core/clock.js'
-import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import type { BreakerPhase } from '../../core/traffic/breaker.js'
 import type { Database } from './connection.js'
 import { makeFamilies } from './family.js'
-import { makeFlow } from './flow.js'
 import { makeInsert } from './insert.js'
 import { makePending } from './pending.js'
 import { makeForgetDeath } from './settle.js'
 import { makeSteps } from './steps.js'
 import { Tables } from './tables.js'
+import { makeTraffic } from './traffic.js'
 import { makeWaiting } from './waiting.js'
 
 /** What inserting over a connection needs. `insertAtOnce` leaves nothing to be written at the end. */
 export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts) {
   const tables = new Tables(db, clock)
-  const { flow, places } = makeFlow(tables, signals)
-  const pending = makePending(tables, flow, places, signals)
+  const { traffic, places } = makeTraffic(tables, signals)
+  const pending = makePending(tables, traffic, places, signals)
   const steps = makeSteps(tables)
   const waiting = makeWaiting(tables, steps, pending)
   const families = makeFamilies(tables, pending, waiting, makeForgetDeath(tables))
-  const insert = makeInsert(tables, flow, places, pending, families, signals)
-  return { tables, flow, places, pending, steps, waiting, families, insert, insertAtOnce }
+  const insert = makeInsert(tables, traffic, places, pending, families, signals)
+  return { tables, traffic, places, pending, steps, waiting, families, insert, insertAtOnce }
 
   function insertAtOnce(jobs: readonly NewJob[]): InsertResult[] {
     try {

@@ -1,9 +1,9 @@
 import { bounds } from '../../core/bounds.js'
-import type { Dedupe } from '../../core/flow/dedupe.js'
 import type { NewGuard } from '../../core/guard.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, Selector } from '../../core/store.js'
+import type { Dedupe } from '../../core/traffic/dedupe.js'
 import { type Cancel, cancelledChild, makeTakeOut } from './cancel.js'
 import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
@@ -41,7 +41,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   const { read, pending, families, doom, signals, remove, steps, waiting } = parts
   const { db, tally, clock } = tables
   const retryOne = db.prepare(sql.retry)
-  const setFlow = db.prepare(sql.setFlow)
+  const setTraffic = db.prepare(sql.setTraffic)
   const setDedupe = db.prepare(sql.setDedupe)
   const promoteOne = db.prepare(sweepSql.promote)
   const waitOn = db.prepare(familySql.waitOn)
@@ -131,9 +131,9 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       change.overrides ?? null,
       row.seq,
     )
-    if (change.flow !== undefined) {
-      const { group = null, key = null, gated = false } = change.flow ?? {}
-      setFlow.run(group, key, gated ? 1 : null, row.seq)
+    if (change.traffic !== undefined) {
+      const { group = null, key = null, gated = false } = change.traffic ?? {}
+      setTraffic.run(group, key, gated ? 1 : null, row.seq)
     }
     tally.add(kind.id, to, 1)
     if (to === 'pending') pending.enter(kind, row.seq, false)

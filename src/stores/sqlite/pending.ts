@@ -1,6 +1,6 @@
-import type { Flow, FlowJob, Places } from './flow.js'
 import { operate as operateSql, settle as settleSql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
+import type { Places, Traffic, TrafficJob } from './traffic.js'
 
 /** Where stored jobs go that become pending, and where they leave from when they are not claimed. */
 export interface Pending {
@@ -11,7 +11,7 @@ export interface Pending {
 
 export function makePending(
   tables: Tables,
-  flow: Flow,
+  traffic: Traffic,
   places: Places,
   signals: { ready(queue: string): void },
 ): Pending {
@@ -23,16 +23,16 @@ export function makePending(
     enter(kind, seq, comesBack) {
       const job = places.job(seq)
       if (isPlain(job)) ready.run(kind.queueId, kind.lane, seq)
-      else flow.enter(job, comesBack, clock.now())
+      else traffic.enter(job, comesBack, clock.now())
       signals.ready(kind.queue)
     },
     leave(kind, seq) {
-      if (unready.run(kind.queueId, kind.lane, seq).changes === 0) flow.leave(places.job(seq), clock.now())
+      if (unready.run(kind.queueId, kind.lane, seq).changes === 0) traffic.leave(places.job(seq), clock.now())
     },
   }
 
-  function isPlain({ job }: FlowJob): boolean {
-    if (job.flow !== undefined) return false
-    return tables.queueRow(job.queue)?.flow !== 1 || flow.jobGate(job.name) === undefined
+  function isPlain({ job }: TrafficJob): boolean {
+    if (job.traffic !== undefined) return false
+    return tables.queueRow(job.queue)?.traffic !== 1 || traffic.jobGate(job.name) === undefined
   }
 }

@@ -1,8 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
-import { gateRecord, isListed } from '../../core/flow/gate.js'
-import { ownerOf } from '../../core/flow/settings.js'
 import {
   type Failure,
   type JobRecord,
@@ -22,13 +20,15 @@ import type {
   JobQuery,
   KindCounts,
 } from '../../core/store.js'
+import { gateRecord, isListed } from '../../core/traffic/gate.js'
+import { ownerOf } from '../../core/traffic/settings.js'
 import type { Families } from './family.js'
-import type { Places } from './flow.js'
 import { refOf } from './gates.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
 import type { Steps } from './steps.js'
 import { stateName, stateNumber, type Tables } from './tables.js'
+import type { Places } from './traffic.js'
 
 export interface JobRow {
   readonly seq: number

@@ -1,16 +1,15 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
 import { forWaiting, mindsChildren } from '../../core/family.js'
-import { superseded } from '../../core/flow/dedupe.js'
-import type { FlowSubject } from '../../core/flow/places.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { clean } from '../../core/text.js'
+import { superseded } from '../../core/traffic/dedupe.js'
+import type { TrafficSubject } from '../../core/traffic/places.js'
 import { makeHolders } from './dedupe.js'
 import type { WriteReport } from './extend.js'
 import type { ChildEnd, Families } from './family.js'
-import type { Flow, Places } from './flow.js'
 import { hasGuard, makeJobGuards } from './guard.js'
 import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
@@ -18,6 +17,7 @@ import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
 import { stateNumber, type Tables, traits, unwinds } from './tables.js'
 import { type Lease, readToken } from './token.js'
+import type { Places, Traffic } from './traffic.js'
 import type { Waiting } from './waiting.js'
 
 export type Settle = (worker: string, settlements: readonly Settlement[], now: number) => SettleResult[]
@@ -25,7 +25,7 @@ export type Settle = (worker: string, settlements: readonly Settlement[], now: n
 interface SettleParts {
   readonly insert: Insert
   readonly pending: Pending
-  readonly flow: Flow
+  readonly traffic: Traffic
   readonly places: Places
   readonly remove: Remove
   readonly writeReport: WriteReport
@@ -40,7 +40,7 @@ interface SettleParts {
  * together: a few statements however many they are.
  */
 export function makeSettle(tables: Tables, parts: SettleParts): Settle {
-  const { insert, pending, flow, places, remove, writeReport, waiting, signals, families, doom } = parts
+  const { insert, pending, traffic, places, remove, writeReport, waiting, signals, families, doom } = parts
   const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
@@ -67,7 +67,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (together) i = end
       else for (; i < end; i++) settleOne(i)
     }
-    for (const name of crashed) flow.crashed(name, now)
+    for (const name of crashed) traffic.crashed(name, now)
     return results
 
     function settleTogether(leases: readonly Lease[], start: number): boolean {
@@ -99,20 +99,20 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       families.together(positions, endOf, now)
     }
 
-    /** Tells flow control, once for all jobs that are alike to it. */
+    /** Tells traffic control, once for all jobs that are alike to it. */
     function allEnded(leases: readonly Lease[], positions: Positions, outcome: Outcome, at: number): void {
-      if (!leases.some((lease) => hasFlow(tables.kind(lease.kind).queue))) return
-      const alike = new Map<FlowSubject, number>()
+      if (!leases.some((lease) => hasTraffic(tables.kind(lease.kind).queue))) return
+      const alike = new Map<TrafficSubject, number>()
       for (const subject of places.subjects((leases[0] as Lease).claim, leases, positions))
         alike.set(subject, (alike.get(subject) ?? 0) + 1)
       for (const [subject, count] of alike) {
-        if (hasFlow(subject.queue)) flow.ended(subject, outcome, at, count, now)
+        if (hasTraffic(subject.queue)) traffic.ended(subject, outcome, at, count, now)
       }
     }
 
     function oneEnded(lease: Lease, outcome: Outcome, at: number): void {
       const [subject] = places.subjects(lease.claim, [lease], only(lease.seq))
-      flow.ended(subject as FlowSubject, outcome, at, 1, now)
+      traffic.ended(subject as TrafficSubject, outcome, at, 1, now)
     }
 
     function completeAll(
@@ -141,7 +141,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
       if (hasGuard(kind)) guards.settled(lease.seq, settlement.id, outcome, now)
-      if (outcome.hold > 0 || hasFlow(queue)) oneEnded(lease, outcome, at)
+      if (outcome.hold > 0 || hasTraffic(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
       if (outcome.to === 'cancelled') doom(lease.seq)
@@ -223,8 +223,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return (tables.kind(kind).traits & traits.parents) !== 0
   }
 
-  function hasFlow(queue: string): boolean {
-    return tables.queueRow(queue)?.flow === 1
+  function hasTraffic(queue: string): boolean {
+    return tables.queueRow(queue)?.traffic === 1
   }
 
   /** Completions from `start` on that share claim and retention. */

@@ -1,6 +1,6 @@
-import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
+import type { BreakerPhase } from '../../core/traffic/breaker.js'
 import { attempt } from '../../system/attempt.js'
 import type { Connection } from './connection.js'
 

@@ -1,11 +1,10 @@
-import type { GateRef } from '../../core/flow/settings.js'
 import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
+import type { GateRef } from '../../core/traffic/settings.js'
 import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
-import type { Flow, Places } from './flow.js'
 import { makeGuardForgetting } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
@@ -16,6 +15,7 @@ import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
 import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
+import type { Places, Traffic } from './traffic.js'
 import type { Waiting } from './waiting.js'
 
 export type Sweep = (request: SweepRequest) => Promise<SweepReport>
@@ -60,7 +60,7 @@ interface OrphanRow {
 
 interface SweepParts {
   readonly pending: Pending
-  readonly flow: Flow
+  readonly traffic: Traffic
   readonly places: Places
   readonly families: Families
   readonly doom: Doom
@@ -74,7 +74,7 @@ interface SweepParts {
 export function makeSweep(
   connection: Connection,
   tables: Tables,
-  { pending, flow, places, families, doom, remove, waiting, signal, readSchedules }: SweepParts,
+  { pending, traffic, places, families, doom, remove, waiting, signal, readSchedules }: SweepParts,
 ): Sweep {
   const { db, tally, clock } = tables
   const due = db.prepare<[number, number], DueRow>(sql.due)
@@ -94,8 +94,8 @@ export function makeSweep(
     const now = clock.now()
     const found = findOrphans(now, request.limit)
     const hasIdleGate = places.idleGates(now, 1).length > 0
-    const isMiscounted = flow.miscounted().length > 0
-    const ahead = flow.aheadOfClock(now)
+    const isMiscounted = traffic.miscounted().length > 0
+    const ahead = traffic.aheadOfClock(now)
     const wrong = repair.look()
     const work =
       isDue(now) ||
@@ -141,11 +141,11 @@ export function makeSweep(
   function tidy(request: SweepRequest, { idleWorkers, ahead, wrong }: Found): Tidied {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
-    flow.recount()
-    flow.setBack(ahead, now)
+    traffic.recount()
+    traffic.setBack(ahead, now)
     const forgotten = Math.max(
       keys.forget(now, request.limit),
-      flow.forgetIdle(now, request.limit),
+      traffic.forgetIdle(now, request.limit),
       guards.forget(now, request.limit),
       signal.forget(now, request.limit),
     )

@@ -22,7 +22,7 @@ export interface QueueRow {
   readonly id: number
   readonly paused: number
   /** Something besides its pause may hold up its jobs. */
-  readonly flow: number
+  readonly traffic: number
 }
 
 /** Stands in for a kind that a damaged file has lost, so that one row does not stop the others. */

@@ -6,7 +6,6 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
-import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { NewJob } from '../../core/job.js'
 import type {
   Held,
@@ -16,6 +15,7 @@ import type {
   Signal,
   StoreTransaction,
 } from '../../core/store.js'
+import type { BreakerPhase } from '../../core/traffic/breaker.js'
 import {
   type ConnectionOptions,
   closed,

@@ -1,10 +1,9 @@
 /** A definition’s circuit breaker: opens on failures, starts nothing meanwhile, probes, closes. */
 import assert from 'node:assert/strict'
-import type { BreakerPhase } from '../../core/flow/breaker.js'
 import type { ClaimedJob } from '../../core/job.js'
 import { completedBefore, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
-import { ask, choose, declare, drain, gated, gateOf, jobGate, rescueAll, withKey } from './flow-helpers.js'
+import type { BreakerPhase } from '../../core/traffic/breaker.js'
 import {
   claim,
   complete,
@@ -18,6 +17,7 @@ import {
   stop,
   type Test,
 } from './helpers.js'
+import { ask, choose, declare, drain, gated, gateOf, jobGate, rescueAll, withKey } from './traffic-helpers.js'
 
 const policy = { failureRate: 0.5, minimum: 4, window: 1_000, cooldown: 500, probes: 2 }
 
@@ -77,7 +77,7 @@ export function breakerTests(test: Test): void {
     advance,
   }) => {
     await open(store)
-    const id = await insertOne(store, { flow: gated })
+    const id = await insertOne(store, { traffic: gated })
     await advance(100)
     const { claimed, opens } = await ask(store, 9)
     assert.deepEqual([claimed, opens], [[], policy.cooldown - 100])
@@ -213,8 +213,8 @@ export function breakerTests(test: Test): void {
 
   test('a breaker holds up its own definition alone, with its keys and in all queues', async ({ store }) => {
     await open(store)
-    await insertOne(store, { flow: withKey('k') })
-    await insertOne(store, { queue: 'other', flow: gated })
+    await insertOne(store, { traffic: withKey('k') })
+    await insertOne(store, { queue: 'other', traffic: gated })
     const free = await insertOne(store, { name: 'free', queue: 'other' })
     const claimed = await claim(store, 9, { queues: ['main', 'other'] })
     assert.deepEqual(
@@ -251,7 +251,7 @@ export function breakerTests(test: Test): void {
 /** A definition with the policy and jobs enough. */
 async function prepare(store: Store, jobs = 40): Promise<void> {
   await declare(store, jobGate(), { breaker: policy })
-  await insertMany(store, jobs, { flow: gated })
+  await insertMany(store, jobs, { traffic: gated })
 }
 
 async function open(store: Store): Promise<void> {

@@ -34,7 +34,7 @@ export function claimTests(test: Test): void {
     const [job] = claimed
     assert.ok(job)
     assert.ok(job.token.length >= request.token.length, 'the claim’s token is part of the job’s')
-    const { delay, runAt, flow, dedupe, ...kept } = given
+    const { delay, runAt, traffic, dedupe, ...kept } = given
     assert.deepEqual(job, {
       ...kept,
       token: job.token,

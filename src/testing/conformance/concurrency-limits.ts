@@ -4,23 +4,6 @@ import type { ClaimedJob } from '../../core/job.js'
 import { limited as heldUp, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
 import {
-  allLimited,
-  ask,
-  choose,
-  completeAll,
-  gated,
-  gateOf,
-  groupGate,
-  inGroup,
-  jobGate,
-  type Limited,
-  queueGate,
-  rescueAll,
-  setLimit,
-  withBoth,
-  withKey,
-} from './flow-helpers.js'
-import {
   claim,
   claimRequest,
   complete,
@@ -38,6 +21,23 @@ import {
   type Test,
   wait,
 } from './helpers.js'
+import {
+  allLimited,
+  ask,
+  choose,
+  completeAll,
+  gated,
+  gateOf,
+  groupGate,
+  inGroup,
+  jobGate,
+  type Limited,
+  queueGate,
+  rescueAll,
+  setLimit,
+  withBoth,
+  withKey,
+} from './traffic-helpers.js'
 
 const leaveNothing = complete(undefined, { completed: 0, dead: 0 })
 
@@ -59,7 +59,7 @@ export function concurrencyLimits(test: Test): void {
   for (const [end, outcome] of ends) {
     test(`every limit of a job gets its place back: ${end}`, async ({ store }) => {
       await limitAll(store, 2)
-      await insertMany(store, 6, { flow: withBoth('g', 'k') })
+      await insertMany(store, 6, { traffic: withBoth('g', 'k') })
       let [first, second] = await two(store)
       for (let round = 0; round < 4; round++) {
         assert.deepEqual(await claim(store, 5), [], 'no third beside them')
@@ -75,11 +75,11 @@ export function concurrencyLimits(test: Test): void {
 
   test('plain jobs that end do not give back what groups of jobs long gone had', async ({ store }) => {
     await choose(store, groupGate('g'), { limit: { concurrency: 2 } })
-    await insertOne(store, { flow: inGroup('g') })
+    await insertOne(store, { traffic: inGroup('g') })
     const [running] = await claim(store, 5)
     for (let round = 0; round < 3; round++) {
       // The group's job leaves nothing behind, and its place in the file goes to one of the others.
-      await insertOne(store, { flow: inGroup('g') })
+      await insertOne(store, { traffic: inGroup('g') })
       for (const job of await claim(store, 5)) await settle(store, job, leaveNothing)
       await insertMany(store, 2, { queue: 'other' })
       await insertMany(store, 2)
@@ -90,7 +90,7 @@ export function concurrencyLimits(test: Test): void {
         claim: undefined,
       })
     }
-    await insertMany(store, 5, { flow: inGroup('g') })
+    await insertMany(store, 5, { traffic: inGroup('g') })
     assert.equal((await claim(store, 5)).length, 1, 'one runs, so one may start')
     assert.equal(await settle(store, running as ClaimedJob, complete()), 'applied')
     assert.equal((await claim(store, 5)).length, 1)
@@ -98,7 +98,7 @@ export function concurrencyLimits(test: Test): void {
 
   test('a cancel that was asked for gives the place back once, when the job ends', async ({ store }) => {
     await limitAll(store, 1)
-    await insertMany(store, 3, { flow: withBoth('g', 'k') })
+    await insertMany(store, 3, { traffic: withBoth('g', 'k') })
     const [job] = await claim(store, 5)
     await store.operate({ ids: [job?.id as string] }, { do: 'cancel', reason: 'no', retain: 0 })
     assert.deepEqual(await claim(store, 5), [])
@@ -111,7 +111,7 @@ export function concurrencyLimits(test: Test): void {
   test('the place of a lost worker comes back with the rescue, not with the end of its lease', async (harness) => {
     const { store, advance } = harness
     await limitAll(store, 2)
-    await insertMany(store, 6, { flow: withBoth('g', 'k'), maxCrashes: 9 })
+    await insertMany(store, 6, { traffic: withBoth('g', 'k'), maxCrashes: 9 })
     assert.equal((await claim(store, 5, { worker: 'lost' })).length, 2)
     await advance(lease * 3)
     assert.deepEqual(await claim(store, 5, { worker: 'other' }), [])
@@ -126,7 +126,7 @@ export function concurrencyLimits(test: Test): void {
   test('places that a dead worker held are all there again after the rescue', async (harness) => {
     const { store } = harness
     await limitAll(store, 3)
-    await insertMany(store, 9, { flow: withBoth('g', 'k'), maxCrashes: 99 })
+    await insertMany(store, 9, { traffic: withBoth('g', 'k'), maxCrashes: 99 })
     for (let round = 0; round < 4; round++) {
       assert.equal((await claim(store, 9, { worker: `lost-${round}` })).length, 3)
       assert.equal(await rescueAll(harness), 3)
@@ -139,9 +139,9 @@ export function concurrencyLimits(test: Test): void {
     await choose(store, queueGate(), { limit: { concurrency: 6 }, each: { concurrency: 4 } })
     await choose(store, jobGate(), { limit: { concurrency: 5 }, each: { concurrency: 2 } })
     for (let i = 0; i < 10; i++) {
-      for (const flow of [withKey('a'), withKey('b'), withBoth('g', 'c'), gated])
-        await insertOne(store, { flow })
-      await insertOne(store, { name: 'free', flow: inGroup('g') })
+      for (const traffic of [withKey('a'), withKey('b'), withBoth('g', 'c'), gated])
+        await insertOne(store, { traffic })
+      await insertOne(store, { name: 'free', traffic: inGroup('g') })
       await insertOne(store, { name: 'free' })
     }
     let done = 0

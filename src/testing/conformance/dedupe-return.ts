@@ -1,7 +1,7 @@
 /** The newest job of a key has the last word: an older one does not come back once a newer has the key. */
 import assert from 'node:assert/strict'
-import type { DedupeMode } from '../../core/flow/dedupe.js'
 import type { NewJob } from '../../core/job.js'
+import type { DedupeMode } from '../../core/traffic/dedupe.js'
 import {
   claim,
   claimOne,

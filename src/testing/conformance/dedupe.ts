@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import type { Dedupe } from '../../core/flow/dedupe.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult, Store } from '../../core/store.js'
+import type { Dedupe } from '../../core/traffic/dedupe.js'
 import {
   claim,
   claimOne,
@@ -44,7 +44,7 @@ export function dedupeTests(test: Test): void {
     ['for later', { delay: 1_000 }],
     ['in another lane', { lane: 0 }],
     ['in another queue', { queue: 'other' }],
-    ['in a group', { flow: { gated: false, group: 'g', key: undefined } }],
+    ['in a group', { traffic: { gated: false, group: 'g', key: undefined } }],
   ] as const) {
     test(`a job may take the place of one in the same call: ${what}`, async ({ store, advance }) => {
       const jobs = [
@@ -137,7 +137,7 @@ export function dedupeTests(test: Test): void {
   test('replace: the standing job becomes the new one, with attempts, limits and a time of its own', async ({
     store,
   }) => {
-    const belongs = (key: string) => ({ flow: { gated: false, group: undefined, key } })
+    const belongs = (key: string) => ({ traffic: { gated: false, group: undefined, key } })
     const first = await insertOne(store, { ...replace(), ...belongs('a'), maxAttempts: 2 })
     await settle(store, await claimOne(store), retryIn(60_000))
     const other = { ...replace(), ...belongs('b'), lane: 0, maxAttempts: 5, input: '"new"' }

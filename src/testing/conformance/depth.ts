@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import type { DepthPolicy } from '../../core/flow/depth.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult, Store } from '../../core/store.js'
+import type { DepthPolicy } from '../../core/traffic/depth.js'
 import { claim, complete, newJob, newJobs, settle, statesOf, sweep, type Test, totalOf } from './helpers.js'
 
 export function depthTests(test: Test): void {

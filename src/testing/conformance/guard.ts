@@ -289,8 +289,8 @@ export function guardTests(test: Test): void {
       change: { limit: { concurrency: 5 } },
       declared: true,
     })
-    const flow = { gated: true, group: undefined, key: undefined }
-    await insertMany(store, 2, { ...guarded(), flow })
+    const traffic = { gated: true, group: undefined, key: undefined }
+    await insertMany(store, 2, { ...guarded(), traffic })
     const jobs = await claim(store, 2)
     assert.deepEqual(
       jobs.map(({ guard }) => guard?.status),

@@ -55,7 +55,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     overrides: undefined,
     tags: undefined,
     metadata: undefined,
-    flow: undefined,
+    traffic: undefined,
     dedupe: undefined,
     family: undefined,
     guard: undefined,

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
 import { limited } from '../../core/lifecycle.js'
-import { ask, choose, gateOf, jobGate, keyGate, withKey } from './flow-helpers.js'
 import {
   claim,
   claimOne,
@@ -15,14 +14,15 @@ import {
   settle,
   type Test,
 } from './helpers.js'
+import { ask, choose, gateOf, jobGate, keyGate, withKey } from './traffic-helpers.js'
 
 export function holdTests(test: Test): void {
   test('a hold closes the key for its time, spends no attempt, and leaves other keys alone', async ({
     store,
     advance,
   }) => {
-    const [first] = await insertMany(store, 3, { flow: withKey('k') })
-    const other = await insertOne(store, { flow: withKey('other') })
+    const [first] = await insertMany(store, 3, { traffic: withKey('k') })
+    const other = await insertOne(store, { traffic: withKey('other') })
     const job = await claimOne(store)
     assert.equal(await settle(store, job, limited(500)), 'applied')
     assert.deepEqual([(await read(store, job.id)).state, (await read(store, job.id)).attempt], ['pending', 0])
@@ -51,12 +51,12 @@ export function holdTests(test: Test): void {
     assert.equal((await claim(store, 9, { queues: ['main', 'other'] })).length, 6)
   })
 
-  for (const [whose, flow, gate] of [
+  for (const [whose, traffic, gate] of [
     ['a key', withKey('k'), keyGate('k')],
     ['a definition', undefined, jobGate()],
   ] as const) {
     test(`an operator can end the hold of ${whose}`, async ({ store }) => {
-      await insertMany(store, 3, { flow })
+      await insertMany(store, 3, { traffic })
       await settle(store, await claimOne(store), limited(86_400_000))
       assert.deepEqual(await claim(store, 9), [])
       const told = nextSignal(store, ({ type }) => type === 'ready')
@@ -68,7 +68,7 @@ export function holdTests(test: Test): void {
   }
 
   test('the end of a hold that nobody told changes nothing', async ({ store }) => {
-    await insertMany(store, 5, { flow: withKey('k') })
+    await insertMany(store, 5, { traffic: withKey('k') })
     await store.configure({ gate: jobGate(), release: true })
     await choose(store, jobGate(), { each: { concurrency: 1 } })
     assert.equal((await claim(store, 9)).length, 1)
@@ -93,7 +93,7 @@ export function holdTests(test: Test): void {
       ['a', [100, 50]],
       ['b', [50, 100]],
     ] as const) {
-      await insertMany(store, 2, { queue, flow: withKey(queue) })
+      await insertMany(store, 2, { queue, traffic: withKey(queue) })
       const jobs = await claim(store, 2, { queues: [queue] })
       for (const [i, hold] of holds.entries()) await settle(store, jobs[i] as ClaimedJob, limited(hold))
     }
@@ -105,9 +105,9 @@ export function holdTests(test: Test): void {
   })
 
   test('jobs that come while their key is held wait for it as well, in order', async ({ store, advance }) => {
-    const [first, second] = await insertMany(store, 2, { flow: withKey('k') })
+    const [first, second] = await insertMany(store, 2, { traffic: withKey('k') })
     await settle(store, await claimOne(store), limited(50))
-    const third = await insertOne(store, { flow: withKey('k') })
+    const third = await insertOne(store, { traffic: withKey('k') })
     assert.deepEqual(await claim(store, 9), [])
     await advance(50)
     assert.deepEqual(idsOf(await claim(store, 9)), [first, second, third])

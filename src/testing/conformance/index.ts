@@ -15,8 +15,6 @@ import { extend } from './extend.js'
 import { familyCancelTests, familyReplayTests, familyTests } from './family.js'
 import { checkFamilies } from './family-model.js'
 import { fencing } from './fencing.js'
-import { flowHandles } from './flow-handles.js'
-import { checkFlow, checkFlowOverHandles, checkSameFlow } from './flow-model.js'
 import { groupSettings, groupTurns } from './groups.js'
 import { guardTests, guardVerbTests } from './guard.js'
 import { checkGuards } from './guard-model.js'
@@ -44,6 +42,8 @@ import { checkSteps } from './step-model.js'
 import { stepTests } from './steps.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
+import { trafficHandles } from './traffic-handles.js'
+import { checkSameTraffic, checkTraffic, checkTrafficOverHandles } from './traffic-model.js'
 import { transactionTests } from './transaction.js'
 import { unwindingTests } from './unwinding.js'
 import { waitingTests } from './waiting.js'
@@ -57,7 +57,7 @@ export interface DescribeStoreOptions {
   /** Random runs against the model. @default 1000 */
   readonly modelRuns?: number
   /** Random runs with limits, groups, breakers and crashes. @default 1000 */
-  readonly flowRuns?: number
+  readonly trafficRuns?: number
   /** Random runs of handlers with steps and of sagas, by workers that are killed. @default 100 */
   readonly stepRuns?: number
   /** Harnesses of a store that this one must equal step by step, in random runs. @default none */
@@ -105,7 +105,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['breaker', breakerTests],
   ['limiter', limiterTests],
   ['quarantine', quarantineTests],
-  ['flow control over several handles', flowHandles],
+  ['traffic control over several handles', trafficHandles],
   ['family', familyTests],
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
@@ -124,7 +124,7 @@ const parts: readonly [string, (test: Test) => void][] = [
 ]
 
 export function describeStore(name: string, options: DescribeStoreOptions): void {
-  const { runner, make, reference, modelRuns = 1000, flowRuns = 1000, stepRuns = 100, seed } = options
+  const { runner, make, reference, modelRuns = 1000, trafficRuns = 1000, stepRuns = 100, seed } = options
   runner.describe(`${name}: conformance`, () => {
     for (const [part, define] of parts) {
       runner.describe(part, () => define((title, body) => runner.test(title, () => withHarness(make, body))))
@@ -134,7 +134,7 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       runner.test(`${modelRuns} random runs behave as the model does`, check, modelTimeout)
     })
     runner.describe('families', () => {
-      const fewer = Math.ceil(flowRuns / 2)
+      const fewer = Math.ceil(trafficRuns / 2)
       const check = () => checkFamilies({ make, reference, runs: fewer, seed })
       runner.test(`${fewer} random families all come to an end`, check, modelTimeout)
     })
@@ -149,16 +149,16 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
       const sagas = () => checkSagas({ make, runs: stepRuns, seed })
       runner.test(`${stepRuns} random sagas are done, or undone in reverse`, sagas, modelTimeout)
     })
-    runner.describe('flow control', () => {
-      const fewer = Math.ceil(flowRuns / 4)
-      const check = () => checkFlow({ make, runs: flowRuns, seed })
-      runner.test(`${flowRuns} random runs break no limit and leave no job behind`, check, modelTimeout)
-      const overHandles = () => checkFlowOverHandles({ make, runs: fewer, seed })
+    runner.describe('traffic control', () => {
+      const fewer = Math.ceil(trafficRuns / 4)
+      const check = () => checkTraffic({ make, runs: trafficRuns, seed })
+      runner.test(`${trafficRuns} random runs break no limit and leave no job behind`, check, modelTimeout)
+      const overHandles = () => checkTrafficOverHandles({ make, runs: fewer, seed })
       runner.test(`${fewer} random runs over two handles break none either`, overHandles, modelTimeout)
       const lockstep = () => checkLockstep({ make, reference, runs: fewer, seed })
       runner.test(`${fewer} random runs with dedupe and depth limits keep all counts`, lockstep, modelTimeout)
       if (reference === undefined) return
-      const compare = () => checkSameFlow({ make, reference, runs: fewer, seed })
+      const compare = () => checkSameTraffic({ make, reference, runs: fewer, seed })
       runner.test(`${fewer} random runs show the same as those of the reference`, compare, modelTimeout)
     })
   })

@@ -1,6 +1,7 @@
 /** Limiters by name: permits for code outside of jobs, and for definitions that share a limit. */
 import assert from 'node:assert/strict'
 import type { Store } from '../../core/store.js'
+import { claim, insertMany, type Test } from './helpers.js'
 import {
   ask,
   choose,
@@ -12,8 +13,7 @@ import {
   limiterGate,
   rate,
   startAndComplete,
-} from './flow-helpers.js'
-import { claim, insertMany, type Test } from './helpers.js'
+} from './traffic-helpers.js'
 
 export function limiterTests(test: Test): void {
   test('grants permits up to the rate, then says when to ask again', async ({ store, advance }) => {
@@ -51,7 +51,7 @@ export function limiterTests(test: Test): void {
     const { granted, most } = await acquire(store)
     assert.deepEqual([granted, most], [false, undefined])
     await declare(store, jobGate(), { limiter: 'api' })
-    await insertMany(store, 3, { flow: gated })
+    await insertMany(store, 3, { traffic: gated })
     assert.equal((await claim(store, 9)).length, 0)
     await declare(store, limiterGate(), { limit: { rate: rate(2, 100) } })
     assert.equal((await claim(store, 9)).length, 2)
@@ -101,7 +101,7 @@ export function limiterTests(test: Test): void {
     await declare(store, limiterGate(), { limit: { rate: rate(5, 100) } })
     for (const name of ['one', 'two']) {
       await declare(store, jobGate(name), { limiter: 'api' })
-      await insertMany(store, 5, { name, queue: name, flow: gated })
+      await insertMany(store, 5, { name, queue: name, traffic: gated })
     }
     assert.equal((await acquire(store)).granted, true)
     assert.equal((await claim(store, 3, { queues: ['one'] })).length, 3)
@@ -116,7 +116,7 @@ export function limiterTests(test: Test): void {
   test('its permits are spent by time alone: an end gives none back', async ({ store, advance }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(2, 100) } })
     await declare(store, jobGate(), { limiter: 'api', limit: { concurrency: 1 } })
-    await insertMany(store, 5, { flow: gated })
+    await insertMany(store, 5, { traffic: gated })
     assert.equal(await startAndComplete(store, 9), 1)
     assert.equal(await startAndComplete(store, 9), 1)
     assert.equal(await startAndComplete(store, 9), 0)
@@ -129,7 +129,7 @@ export function limiterTests(test: Test): void {
   test('a definition that is held up by it holds up nobody else', async ({ store }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(1, 1_000) } })
     await declare(store, jobGate(), { limiter: 'api' })
-    await insertMany(store, 3, { flow: gated })
+    await insertMany(store, 3, { traffic: gated })
     const free = await insertMany(store, 3, { name: 'free' })
     assert.equal((await claim(store, 9)).length, 1 + free.length)
     await declare(store, { of: 'limiter', name: 'wide' }, { limit: { rate: rate(99, 1_000) } })
@@ -140,7 +140,7 @@ export function limiterTests(test: Test): void {
   test('a limiter that is named at run time counts from then on', async ({ store }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(2, 1_000) } })
     await declare(store, jobGate(), { limit: { concurrency: 9 } })
-    await insertMany(store, 9, { flow: gated })
+    await insertMany(store, 9, { traffic: gated })
     assert.equal((await claim(store, 3)).length, 3)
     await choose(store, jobGate(), { limiter: 'api' })
     assert.equal((await claim(store, 9)).length, 2)
@@ -154,7 +154,7 @@ export function limiterTests(test: Test): void {
   }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(10, 100, 5) } })
     await declare(store, jobGate(), { limiter: 'api' })
-    await insertMany(store, 200, { flow: gated })
+    await insertMany(store, 200, { traffic: gated })
     assert.equal(await startAndComplete(store, 9), 5)
     let granted = 0
     let started = 0
@@ -173,7 +173,7 @@ export function limiterTests(test: Test): void {
   test('permits that are put aside are free again when nobody asks for them', async ({ store, advance }) => {
     await declare(store, limiterGate(), { limit: { rate: rate(3, 100) } })
     await declare(store, jobGate(), { limiter: 'api' })
-    await insertMany(store, 9, { flow: gated })
+    await insertMany(store, 9, { traffic: gated })
     assert.equal((await acquire(store)).granted, true)
     assert.deepEqual(await acquire(store, 3, 'gone'), { granted: false, retryIn: 100, most: 3 })
     for (let i = 0; i < 3; i++) {

@@ -3,6 +3,21 @@ import assert from 'node:assert/strict'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { Store } from '../../core/store.js'
 import {
+  claim,
+  claimOne,
+  claimRequest,
+  complete,
+  idsOf,
+  insertMany,
+  insertOne,
+  newJob,
+  nextSignal,
+  settle,
+  sorted,
+  sweep,
+  type Test,
+} from './helpers.js'
+import {
   ask,
   choose,
   completeAll,
@@ -18,29 +33,14 @@ import {
   rate,
   withBoth,
   withKey,
-} from './flow-helpers.js'
-import {
-  claim,
-  claimOne,
-  claimRequest,
-  complete,
-  idsOf,
-  insertMany,
-  insertOne,
-  newJob,
-  nextSignal,
-  settle,
-  sorted,
-  sweep,
-  type Test,
-} from './helpers.js'
+} from './traffic-helpers.js'
 
 export function limitSettings(test: Test): void {
   test('what was chosen at run time wins over what the code declares, until it is cleared', async ({
     store,
   }) => {
     await declare(store, jobGate(), { limit: { concurrency: 3 } })
-    await insertMany(store, 30, { flow: gated })
+    await insertMany(store, 30, { traffic: gated })
     const running = [...(await claim(store, 9))]
     assert.equal(running.length, 3)
     await choose(store, jobGate(), { limit: { concurrency: 5 } })
@@ -62,8 +62,8 @@ export function limitSettings(test: Test): void {
     assert.deepEqual(gate?.ref, jobGate())
     assert.deepEqual(gate?.declared, { limit: { concurrency: 2 }, breaker })
     assert.deepEqual(gate?.chosen, { each: { concurrency: 1 } })
-    await insertMany(store, 3, { flow: withKey('a') })
-    await insertMany(store, 3, { flow: withKey('b') })
+    await insertMany(store, 3, { traffic: withKey('a') })
+    await insertMany(store, 3, { traffic: withKey('b') })
     assert.deepEqual(
       (await claim(store, 9)).map(({ key }) => key),
       ['a', 'b'],
@@ -73,7 +73,7 @@ export function limitSettings(test: Test): void {
   test('a key’s or group’s own limit wins over that of each', async ({ store }) => {
     await choose(store, jobGate(), { each: { concurrency: 1 } })
     await choose(store, keyGate('big'), { limit: { concurrency: 3 } })
-    for (const key of ['big', 'small']) await insertMany(store, 5, { flow: withKey(key) })
+    for (const key of ['big', 'small']) await insertMany(store, 5, { traffic: withKey(key) })
     const claimed = await claim(store, 20)
     assert.deepEqual(countBy(claimed, 'key'), { big: 3, small: 1 })
     await completeAll(store, claimed)
@@ -87,7 +87,7 @@ export function limitSettings(test: Test): void {
       await choose(store, jobGate('later'), { limit: { concurrency: 1 } })
     }
     await insertMany(store, 3, { queue: 'future', name: 'later' })
-    await insertMany(store, 3, { queue: 'future', name: 'x', flow: inGroup('g') })
+    await insertMany(store, 3, { queue: 'future', name: 'x', traffic: inGroup('g') })
     await insertMany(store, 3, { queue: 'future', name: 'y' })
     const claimed = await claim(store, 9, { queues: ['future'] })
     assert.equal(claimed.length, 2)
@@ -110,8 +110,8 @@ export function limitSettings(test: Test): void {
   })
 
   test('a limit that comes while jobs of a group wait holds for them too', async ({ store }) => {
-    const ids = await insertMany(store, 6, { flow: inGroup('g') })
-    await insertMany(store, 3, { flow: inGroup('h') })
+    const ids = await insertMany(store, 6, { traffic: inGroup('g') })
+    await insertMany(store, 3, { traffic: inGroup('h') })
     const [first] = await claim(store, 1)
     await choose(store, jobGate(), { limit: { concurrency: 2 } })
     assert.equal((await claim(store, 9)).length, 1)
@@ -138,12 +138,12 @@ export function limitSettings(test: Test): void {
   test('a group that closes with thousands in line is moved out of the way a bounded number at a time', async ({
     store,
   }) => {
-    await insertMany(store, 3_000, { flow: inGroup('big') })
+    await insertMany(store, 3_000, { traffic: inGroup('big') })
     await choose(store, groupGate('big'), { limit: { concurrency: 1 } })
     assert.equal((await claim(store, 1)).length, 1)
     const { claimed, opens } = await ask(store, 1)
     assert.deepEqual([claimed, opens], [[], 0], 'comes back before all are moved')
-    const id = await insertOne(store, { flow: inGroup('small') })
+    const id = await insertOne(store, { traffic: inGroup('small') })
     const seen: string[] = []
     for (let i = 0; i < 5; i++) seen.push(...idsOf((await ask(store, 1)).claimed))
     assert.deepEqual(seen, [id])
@@ -156,7 +156,7 @@ export function limitSettings(test: Test): void {
       }) => {
         await settings.close(store)
         const free = newJob({ name: 'free' })
-        const grouped = newJob({ name: 'free', flow: inGroup('other') })
+        const grouped = newJob({ name: 'free', traffic: inGroup('other') })
         if (order === 'before') await store.insert([free, grouped])
         await insertMany(store, 20, settings.job)
         if (order === 'after') await store.insert([free, grouped])
@@ -170,10 +170,10 @@ export function limitSettings(test: Test): void {
   test('a group that is held up by one definition’s limit goes on with the others', async (harness) => {
     const { store } = harness
     await choose(store, queueGate(), { each: { concurrency: 1 } })
-    await insertMany(store, 5, { name: 'free', flow: inGroup('tenant') })
+    await insertMany(store, 5, { name: 'free', traffic: inGroup('tenant') })
     const [running] = await claim(store, 9)
-    await insertMany(store, 5, { flow: { ...gated, group: 'tenant' } })
-    await insertMany(store, 5, { name: 'free', flow: inGroup('tenant') })
+    await insertMany(store, 5, { traffic: { ...gated, group: 'tenant' } })
+    await insertMany(store, 5, { name: 'free', traffic: inGroup('tenant') })
     await choose(store, jobGate(), { limit: { concurrency: 0 } })
     await settle(store, running as ClaimedJob, complete())
     assert.equal((await drain(harness)).length, 9, 'all that are not of the closed definition')
@@ -183,21 +183,21 @@ export function limitSettings(test: Test): void {
     const { store } = harness
     await choose(store, jobGate(), { each: { concurrency: 1 } })
     await choose(store, groupGate('off'), { paused: true })
-    await insertOne(store, { flow: withBoth('off', 'k') })
-    const ids = await insertMany(store, 4, { flow: withBoth('on', 'k') })
+    await insertOne(store, { traffic: withBoth('off', 'k') })
+    const ids = await insertMany(store, 4, { traffic: withBoth('on', 'k') })
     assert.deepEqual(await drain(harness), ids)
   })
 
   test('a job that goes on to wait for its key leaves its place to the next of its group', async (harness) => {
     const { store } = harness
     await choose(store, groupGate('g'), { limit: { concurrency: 1 } })
-    await insertOne(store, { flow: inGroup('g') })
+    await insertOne(store, { traffic: inGroup('g') })
     const running = await claimOne(store)
-    await insertOne(store, { flow: withBoth('g', 'k') })
+    await insertOne(store, { traffic: withBoth('g', 'k') })
     // Of the same line, behind it.
-    const next = await insertOne(store, { flow: withBoth('g', 'other') })
+    const next = await insertOne(store, { traffic: withBoth('g', 'other') })
     await settle(store, running, complete())
-    await insertOne(store, { queue: 'elsewhere', flow: inGroup('g') })
+    await insertOne(store, { queue: 'elsewhere', traffic: inGroup('g') })
     await claim(store, 1, { queues: ['elsewhere'] })
     await choose(store, keyGate('k'), { paused: true })
     assert.deepEqual(await drain(harness), [next])
@@ -207,8 +207,8 @@ export function limitSettings(test: Test): void {
     const { store } = harness
     await choose(store, jobGate(), { each: { concurrency: 1 } })
     await store.configure({ queue: 'off', paused: true })
-    await insertMany(store, 3, { queue: 'off', flow: withKey('k') })
-    const ids = await insertMany(store, 4, { flow: withKey('k') })
+    await insertMany(store, 3, { queue: 'off', traffic: withKey('k') })
+    const ids = await insertMany(store, 4, { traffic: withKey('k') })
     assert.deepEqual(await drain(harness, ['main', 'off']), ids)
   })
 
@@ -225,7 +225,7 @@ export function limitSettings(test: Test): void {
   test('a worker leaves jobs with limits alone whose definition it does not have', async ({ store }) => {
     await choose(store, jobGate(), { limit: { rate: rate(3, 1_000) } })
     await choose(store, jobGate(), { each: { concurrency: 1 } })
-    await insertMany(store, 5, { flow: withKey('k') })
+    await insertMany(store, 5, { traffic: withKey('k') })
     const free = await insertMany(store, 2, { name: 'free' })
     const exchange = (...known: string[]) =>
       store.exchange({
@@ -253,10 +253,10 @@ export function limitSettings(test: Test): void {
     store,
   }) => {
     await choose(store, jobGate(), { limit: { concurrency: 1 } })
-    await insertMany(store, 2, { flow: gated })
+    await insertMany(store, 2, { traffic: gated })
     await settle(store, await claimOne(store), complete())
     const second = await claimOne(store)
-    await insertOne(store, { queue: 'other', flow: gated })
+    await insertOne(store, { queue: 'other', traffic: gated })
     const told = nextSignal(store, (signal) => signal.type === 'ready' && signal.queues.has('other'))
     await settle(store, second, complete())
     await told
@@ -265,7 +265,7 @@ export function limitSettings(test: Test): void {
 
   test('settings tell those who wait for work', async ({ store }) => {
     await choose(store, jobGate(), { limit: { concurrency: 0 } })
-    await insertOne(store, { flow: gated })
+    await insertOne(store, { traffic: gated })
     const told = new Promise<void>((resolve) => {
       const stop = store.subscribe((signal) => {
         if (signal.type !== 'ready' || !signal.queues.has('main')) return
@@ -286,7 +286,7 @@ interface HoldUp {
 const holdUps: readonly [string, HoldUp][] = [
   [
     'their definition',
-    { job: { flow: gated }, close: (store) => choose(store, jobGate(), { limit: { concurrency: 0 } }) },
+    { job: { traffic: gated }, close: (store) => choose(store, jobGate(), { limit: { concurrency: 0 } }) },
   ],
   [
     'their definition, undeclared',
@@ -294,15 +294,15 @@ const holdUps: readonly [string, HoldUp][] = [
   ],
   [
     'their key',
-    { job: { flow: withKey('k') }, close: (store) => choose(store, keyGate('k'), { paused: true }) },
+    { job: { traffic: withKey('k') }, close: (store) => choose(store, keyGate('k'), { paused: true }) },
   ],
   [
     'their group',
-    { job: { flow: inGroup('g') }, close: (store) => choose(store, groupGate('g'), { paused: true }) },
+    { job: { traffic: inGroup('g') }, close: (store) => choose(store, groupGate('g'), { paused: true }) },
   ],
   [
     'their breaker',
-    { job: { flow: gated }, close: (store) => store.configure({ job: 'greet', breaker: 'open' }) },
+    { job: { traffic: gated }, close: (store) => store.configure({ job: 'greet', breaker: 'open' }) },
   ],
 ]
 

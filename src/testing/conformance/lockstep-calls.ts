@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { crashed } from '../../core/lifecycle.js'
 import type { ExchangeResult, OrphanedJob, Store, SweepReport } from '../../core/store.js'
-import { limiter } from './flow-parts.js'
 import { idsOf, lostWorker, sorted, sweep } from './helpers.js'
 import { type LockstepRequests, settlementsFor } from './lockstep-requests.js'
 import { type LockstepVerb, lease } from './lockstep-steps.js'
+import { limiter } from './traffic-parts.js'
 
 /** One process: its handle on each store, and the worker that lives in it. */
 export interface Process {

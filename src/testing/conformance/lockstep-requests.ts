@@ -3,11 +3,11 @@ import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { type LanePolicy, planPicks, spreadTurns } from '../../core/lanes.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { ClaimRequest, Settlement, SettleResult } from '../../core/store.js'
-import { type ClaimStep, flowOf } from './flow-parts.js'
-import { outcomeOf } from './flow-run.js'
 import { newJob, wait } from './helpers.js'
 import { type LockstepJob, type LockstepSettlement, lease } from './lockstep-steps.js'
 import { forge } from './model-requests.js'
+import { type ClaimStep, trafficOf } from './traffic-parts.js'
+import { outcomeOf } from './traffic-run.js'
 
 const weighted: LanePolicy = { strict: false, turns: spreadTurns([8, 4, 2, 1]), reserved: [0, 0, 0, 0] }
 
@@ -37,7 +37,7 @@ export class LockstepRequests {
   job({ again, dedupe, maxCrashes, ...step }: LockstepJob): NewJob {
     const { queue, name, lane, delay } = step
     const input = `${++this.#serial}`
-    const fields = { queue, name, lane, delay, input, maxCrashes, flow: flowOf(step), dedupe }
+    const fields = { queue, name, lane, delay, input, maxCrashes, traffic: trafficOf(step), dedupe }
     return newJob({ ...fields, id: this.#idFor(again) })
   }
 

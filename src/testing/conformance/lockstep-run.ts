@@ -1,13 +1,13 @@
 /** One lockstep run: its steps, what is looked at after each, and its end. */
 import assert from 'node:assert/strict'
-import type { FlowChange, FlowSettings } from '../../core/flow/settings.js'
 import { isFinal } from '../../core/job.js'
-import { names, queues } from './flow-parts.js'
+import type { TrafficChange, TrafficSettings } from '../../core/traffic/settings.js'
 import type { StoreHarness } from './harness.js'
 import { allAlike, forever, LockstepCalls, type Process, same } from './lockstep-calls.js'
 import { LockstepRequests } from './lockstep-requests.js'
 import { type LockstepSettlement, type LockstepStep, type LockstepVerb, lease } from './lockstep-steps.js'
 import { checkCounts, checkLists, look, type StoreView, shown, trailsOf } from './lockstep-view.js'
+import { names, queues } from './traffic-parts.js'
 
 export class LockstepRun {
   readonly #harnesses: readonly StoreHarness[]
@@ -153,6 +153,6 @@ async function secondHandle({ store, second }: StoreHarness) {
   return (await second?.()) ?? store
 }
 
-function nothingOf(settings: FlowSettings): FlowChange {
+function nothingOf(settings: TrafficSettings): TrafficChange {
   return Object.fromEntries(Object.keys(settings).map((field) => [field, null]))
 }

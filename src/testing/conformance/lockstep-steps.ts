@@ -3,23 +3,23 @@
  * queues that refuse them, shed them or put them off. Numbers that stand for jobs count back from the newest.
  */
 import type { Arbitrary } from 'fast-check'
-import { type Dedupe, dedupeModes } from '../../core/flow/dedupe.js'
-import type { DepthPolicy } from '../../core/flow/depth.js'
-import type { GateRef, JobFlow } from '../../core/flow/settings.js'
 import { type JobState, jobStates } from '../../core/job.js'
 import { laneCount } from '../../core/lanes.js'
 import type { Command } from '../../core/store.js'
+import { type Dedupe, dedupeModes } from '../../core/traffic/dedupe.js'
+import type { DepthPolicy } from '../../core/traffic/depth.js'
+import type { GateRef, JobTraffic } from '../../core/traffic/settings.js'
+import type { FastCheck } from './model-steps.js'
 import {
   type ClaimStep,
-  flowOf,
-  flowPartsOf,
   type JobStep,
   keys,
   type OutcomeStep,
   queues,
   type SettingStep,
-} from './flow-parts.js'
-import type { FastCheck } from './model-steps.js'
+  trafficOf,
+  trafficPartsOf,
+} from './traffic-parts.js'
 
 /** Short enough to run out within a run, long enough for most jobs to be settled before. */
 export const lease = 200
@@ -111,7 +111,7 @@ export function lockstepStepsOf(fc: FastCheck): Arbitrary<LockstepStep[]> {
 function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitrary<LockstepVerb> } {
   const seldom = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
     fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
-  const parts = flowPartsOf(fc)
+  const parts = trafficPartsOf(fc)
   const { queue, name } = parts
   const retain = fc.constantFrom(1_000_000, 0, 30)
   const vanish = fc.constantFrom(false, false, true)
@@ -143,13 +143,13 @@ function verbsOf(fc: FastCheck): { write: Arbitrary<LockstepVerb>; verb: Arbitra
     inserts: seldom(jobs(3)),
   })
 
-  const flow: Arbitrary<JobFlow | null> = parts.job.map((one) => flowOf(one) ?? null)
+  const traffic: Arbitrary<JobTraffic | null> = parts.job.map((one) => trafficOf(one) ?? null)
   const change = fc.oneof(
     fc.constant({}),
     fc.record({ queue }),
     fc.record({ lane: fc.nat(laneCount - 1) }),
-    fc.record({ input: fc.constant('"again"'), flow }),
-    fc.record({ input: fc.constant('"again"'), flow, dedupe: fc.option(dedupe) }),
+    fc.record({ input: fc.constant('"again"'), traffic }),
+    fc.record({ input: fc.constant('"again"'), traffic, dedupe: fc.option(dedupe) }),
   )
   const command: Arbitrary<Command> = fc.oneof(
     fc.record({ do: fc.constant('cancel' as const), reason: fc.constant('not wanted'), retain }),

@@ -1,13 +1,13 @@
 /** What a store shows, in an order of its own, and whether it is true of the jobs there are. */
 import assert from 'node:assert/strict'
-import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { type JobRecord, type JobState, jobStates } from '../../core/job.js'
 import type { GateRecord, KindCounts, Store } from '../../core/store.js'
-import { allGates } from './flow-helpers.js'
-import { nameOf } from './flow-oracle.js'
+import { type GateRef, ownerOf } from '../../core/traffic/settings.js'
 import { idsOf, listAll, plain, sorted } from './helpers.js'
 import { kindKey, nonZero } from './model-world.js'
 import { viewOfRecord } from './record-view.js'
+import { allGates } from './traffic-helpers.js'
+import { nameOf } from './traffic-oracle.js'
 
 export interface StoreView {
   readonly records: readonly (JobRecord | undefined)[]

@@ -1,5 +1,5 @@
 /**
- * The lockstep test: random runs with dedupe, depth limits and all of flow control, done to a store and to a
+ * The lockstep test: random runs with dedupe, depth limits and all of traffic control, done to a store and to a
  * reference at once. What they show must be the same after every step, and must be true of the jobs there are.
  */
 import type { StoreHarness } from './harness.js'

@@ -81,8 +81,8 @@ export class World {
       const { id, name, queue, lane, input, maxAttempts, maxCrashes, overrides, tags, metadata } = job
       this.jobs.set(id, {
         ...{ id, name, queue, lane, input, maxAttempts, maxCrashes, overrides, tags, metadata },
-        group: job.flow?.group,
-        key: job.flow?.key,
+        group: job.traffic?.group,
+        key: job.traffic?.key,
         family: undefined,
         createdAt: this.now,
         place: this.#places++,

@@ -1,24 +1,8 @@
 /** Jobs that wait behind a closed limit, for readers, operators and those behind them. */
 import assert from 'node:assert/strict'
-import type { JobFlow } from '../../core/flow/settings.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { Store } from '../../core/store.js'
-import {
-  ask,
-  choose,
-  completeAll,
-  drain,
-  gated,
-  gateOf,
-  groupGate,
-  inGroup,
-  jobGate,
-  keyGate,
-  rate,
-  startAndComplete,
-  withBoth,
-  withKey,
-} from './flow-helpers.js'
+import type { JobTraffic } from '../../core/traffic/settings.js'
 import {
   claim,
   claimOne,
@@ -40,6 +24,22 @@ import {
   type Test,
   unreadable,
 } from './helpers.js'
+import {
+  ask,
+  choose,
+  completeAll,
+  drain,
+  gated,
+  gateOf,
+  groupGate,
+  inGroup,
+  jobGate,
+  keyGate,
+  rate,
+  startAndComplete,
+  withBoth,
+  withKey,
+} from './traffic-helpers.js'
 
 export function parkedJobs(test: Test): void {
   test('a job is pending for every reader, once, wherever it waits', async ({ store }) => {
@@ -53,7 +53,7 @@ export function parkedJobs(test: Test): void {
   })
 
   test('readers see group and key, pending and later', async ({ store }) => {
-    const id = await insertOne(store, { flow: withBoth('g', 'k') })
+    const id = await insertOne(store, { traffic: withBoth('g', 'k') })
     const seen = async () => {
       const { group, key } = await read(store, id)
       return [group, key]
@@ -70,8 +70,8 @@ export function parkedJobs(test: Test): void {
     store,
     advance,
   }) => {
-    const flow = withBoth('g', 'k')
-    const id = await insertOne(store, { flow, delay: 5, queue: 'fresh' })
+    const traffic = withBoth('g', 'k')
+    const id = await insertOne(store, { traffic, delay: 5, queue: 'fresh' })
     const check = async (queue: string) => {
       const [job] = await claim(store, 1, { queues: [queue] })
       assert.deepEqual([job?.id, job?.group, job?.key], [id, 'g', 'k'])
@@ -91,7 +91,7 @@ export function parkedJobs(test: Test): void {
   })
 
   test('scheduled jobs of a key obey its limit once they are due', async ({ store, advance }) => {
-    await insertMany(store, 5, { flow: withKey('k'), delay: 5, queue: 'fresh' })
+    await insertMany(store, 5, { traffic: withKey('k'), delay: 5, queue: 'fresh' })
     await choose(store, keyGate('k'), { limit: { concurrency: 2 } })
     await advance(5)
     await sweep(store)
@@ -112,7 +112,7 @@ export function parkedJobs(test: Test): void {
 
   test('cancelled and replayed jobs wait for their limits again', async ({ store }) => {
     await choose(store, keyGate('k'), { limit: { concurrency: 1 } })
-    const ids = await insertMany(store, 4, { flow: withKey('k') })
+    const ids = await insertMany(store, 4, { traffic: withKey('k') })
     const running = await claimOne(store)
     assert.deepEqual(await claim(store, 9), [])
     const waiting = ids.filter((id) => id !== running.id)
@@ -136,14 +136,14 @@ export function parkedJobs(test: Test): void {
   }) => {
     await choose(store, keyGate('slow'), { limit: { rate: rate(1, 50) } })
     await choose(store, groupGate('narrow'), { limit: { concurrency: 1 } })
-    for (const flow of [withKey('slow'), inGroup('narrow')]) {
-      const [first, second, third] = await insertMany(store, 3, { flow })
+    for (const traffic of [withKey('slow'), inGroup('narrow')]) {
+      const [first, second, third] = await insertMany(store, 3, { traffic })
       const running = await claimOne(store)
       assert.equal(running.id, first)
       assert.deepEqual(await claim(store, 9), [])
       await settle(store, running, complete())
       await advance(50)
-      const late = await insertOne(store, { flow })
+      const late = await insertOne(store, { traffic })
       const seen: string[] = []
       for (let i = 0; i < 3; i++) {
         const claimed = await claim(store, 9)
@@ -157,10 +157,10 @@ export function parkedJobs(test: Test): void {
 
   test('a call that fails half-way leaves limits as they were', async ({ store }) => {
     await choose(store, jobGate(), { each: { concurrency: 1 } })
-    const [first, second] = await insertMany(store, 2, { flow: withBoth('g', 'k') })
+    const [first, second] = await insertMany(store, 2, { traffic: withBoth('g', 'k') })
     const job = await claimOne(store)
     assert.equal(job.id, first)
-    const jobs = [newJob({ flow: withBoth('g', 'k') }), unreadable({ flow: withBoth('g', 'k') })]
+    const jobs = [newJob({ traffic: withBoth('g', 'k') }), unreadable({ traffic: withBoth('g', 'k') })]
     if (!(await succeeds(store.insert(jobs)))) {
       assert.equal((await gateOf(store, keyGate('k')))?.pending, 1)
       assert.equal((await gateOf(store, groupGate('g')))?.pending, 1)
@@ -178,20 +178,20 @@ export function parkedJobs(test: Test): void {
     store,
   }) => {
     await choose(store, jobGate(), { each: { rate: rate(1, 100) } })
-    const ids = await insertMany(store, 50, { flow: withBoth('g', 'k') })
+    const ids = await insertMany(store, 50, { traffic: withBoth('g', 'k') })
     assert.equal(await startAndComplete(store, 9), 1)
     assert.equal((await gateOf(store, keyGate('k')))?.pending, 49)
     await store.operate({ ids }, { do: 'remove' })
     assert.equal((await gateOf(store, groupGate('g')))?.pending ?? 0, 0)
     assert.equal((await gateOf(store, keyGate('k')))?.pending ?? 0, 0)
     assert.deepEqual((await ask(store, 9)).opens, undefined)
-    const next = await insertOne(store, { flow: withBoth('g', 'other') })
+    const next = await insertOne(store, { traffic: withBoth('g', 'other') })
     assert.deepEqual(idsOf(await claim(store, 9)), [next])
   })
 
   test('a claim repeated with its token returns groups, keys and all', async ({ store }) => {
     await choose(store, jobGate(), { each: { concurrency: 2 } })
-    await insertMany(store, 5, { flow: withBoth('g', 'k') })
+    await insertMany(store, 5, { traffic: withBoth('g', 'k') })
     const request = { worker: 'worker', settlements: [], claim: claimRequest(5) }
     const { claimed } = await store.exchange(request)
     assert.equal(claimed.length, 2)
@@ -205,7 +205,7 @@ async function everywhere(store: Store): Promise<string[]> {
   await choose(store, jobGate(), { limit: { concurrency: 1 } })
   await choose(store, groupGate('off'), { paused: true })
   await choose(store, keyGate('off'), { paused: true })
-  const flows: (JobFlow | undefined)[] = [
+  const flows: (JobTraffic | undefined)[] = [
     undefined,
     gated,
     inGroup('off'),
@@ -217,7 +217,7 @@ async function everywhere(store: Store): Promise<string[]> {
   for (const queue of ['main', 'other'])
     for (const lane of [0, 2, 3])
       for (const name of ['greet', 'free'])
-        for (const flow of flows) ids.push(await insertOne(store, { queue, lane, name, flow }))
+        for (const traffic of flows) ids.push(await insertOne(store, { queue, lane, name, traffic }))
   return ids
 }
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { released } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
-import { choose, completeAll, gateOf, jobGate, queueGate, rescueAll } from './flow-helpers.js'
 import type { StoreHarness } from './harness.js'
 import { claim, claimRequest, die, insertMany, settle, type Test } from './helpers.js'
+import { choose, completeAll, gateOf, jobGate, queueGate, rescueAll } from './traffic-helpers.js'
 
 const crashLimit = 3
 const quietRuns = 10

@@ -1,6 +1,20 @@
 /** Never more starts in any window than the limit, and none held back longer than it must be. */
 import assert from 'node:assert/strict'
 import {
+  claim,
+  complete,
+  idsOf,
+  insertMany,
+  insertOne,
+  lease,
+  newJobs,
+  rescue,
+  retryIn,
+  settle,
+  sweep,
+  type Test,
+} from './helpers.js'
+import {
   allLimited,
   ask,
   choose,
@@ -15,28 +29,14 @@ import {
   setLimit,
   startAndComplete,
   withKey,
-} from './flow-helpers.js'
-import {
-  claim,
-  complete,
-  idsOf,
-  insertMany,
-  insertOne,
-  lease,
-  newJobs,
-  rescue,
-  retryIn,
-  settle,
-  sweep,
-  type Test,
-} from './helpers.js'
+} from './traffic-helpers.js'
 
 export function rateLimits(test: Test): void {
   for (const limited of allLimited) rateOf(test, limited)
 
   test('each key has a rate of its own', async ({ store, advance }) => {
     await choose(store, jobGate(), { each: { rate: rate(2, 100) } })
-    for (const key of ['a', 'b', 'c']) await insertMany(store, 4, { flow: withKey(key) })
+    for (const key of ['a', 'b', 'c']) await insertMany(store, 4, { traffic: withKey(key) })
     const first = await claim(store, 20)
     assert.deepEqual(byKey(first), { a: 2, b: 2, c: 2 })
     await completeAll(store, first)
@@ -51,8 +51,8 @@ export function rateLimits(test: Test): void {
     await choose(store, jobGate('two'), { each: { rate: rate(1, 100) } })
     await choose(store, queueGate('main'), { each: { rate: rate(1, 100) } })
     await choose(store, queueGate('other'), { each: { rate: rate(1, 100) } })
-    for (const name of ['one', 'two']) await insertMany(store, 2, { name, flow: withKey('same') })
-    for (const queue of ['main', 'other']) await insertMany(store, 2, { queue, flow: inGroup('same') })
+    for (const name of ['one', 'two']) await insertMany(store, 2, { name, traffic: withKey('same') })
+    for (const queue of ['main', 'other']) await insertMany(store, 2, { queue, traffic: inGroup('same') })
     const claimed = await claim(store, 20, { queues: ['main', 'other'] })
     assert.equal(claimed.length, 4)
   })
@@ -63,12 +63,12 @@ export function rateLimits(test: Test): void {
   }) => {
     await choose(store, queueGate(), { limit: { rate: rate(5, 100) }, each: { rate: rate(4, 100) } })
     await choose(store, jobGate(), { limit: { rate: rate(3, 100) }, each: { rate: rate(2, 100) } })
-    const flow = { gated: true, group: 'g', key: 'k' }
-    await insertMany(store, 10, { flow })
+    const traffic = { gated: true, group: 'g', key: 'k' }
+    await insertMany(store, 10, { traffic })
     assert.equal(await startAndComplete(store, 10), 2, 'the key has the smallest')
-    await insertMany(store, 10, { flow: { ...flow, key: 'other' } })
+    await insertMany(store, 10, { traffic: { ...traffic, key: 'other' } })
     assert.equal(await startAndComplete(store, 20), 1, 'then the definition')
-    await insertMany(store, 10, { name: 'free', flow: { ...flow, gated: false, key: undefined } })
+    await insertMany(store, 10, { name: 'free', traffic: { ...traffic, gated: false, key: undefined } })
     assert.equal(await startAndComplete(store, 20), 1, 'then the group')
     await insertMany(store, 10, { name: 'free' })
     assert.equal(await startAndComplete(store, 20), 1, 'then the queue')
@@ -84,8 +84,8 @@ export function rateLimits(test: Test): void {
     await choose(store, jobGate('limited'), { limit: { concurrency: 10 } })
     for (const lane of [0, 3]) {
       await insertMany(store, 5, { lane })
-      await insertMany(store, 5, { lane, name: 'limited', flow: gated })
-      await insertMany(store, 5, { lane, flow: inGroup('g') })
+      await insertMany(store, 5, { lane, name: 'limited', traffic: gated })
+      await insertMany(store, 5, { lane, traffic: inGroup('g') })
     }
     for (let window = 0; window < 7; window++) {
       assert.equal(await startAndComplete(store, 3), 3)
@@ -98,7 +98,7 @@ export function rateLimits(test: Test): void {
 
   test('a definition’s limit counts its jobs in all queues', async ({ store }) => {
     await choose(store, jobGate(), { limit: { rate: rate(3, 50) } })
-    for (const queue of ['a', 'b', 'c']) await insertMany(store, 3, { queue, flow: gated })
+    for (const queue of ['a', 'b', 'c']) await insertMany(store, 3, { queue, traffic: gated })
     assert.equal((await claim(store, 2, { queues: ['a'] })).length, 2)
     assert.equal((await claim(store, 2, { queues: ['b'] })).length, 1)
     assert.deepEqual(await claim(store, 2, { queues: ['c'] }), [])
@@ -106,7 +106,7 @@ export function rateLimits(test: Test): void {
 
   test('queues that no limit concerns are told of none', async ({ store }) => {
     await choose(store, groupGate('g'), { limit: { rate: rate(1, 100) } })
-    await insertMany(store, 2, { flow: inGroup('g') })
+    await insertMany(store, 2, { traffic: inGroup('g') })
     await insertOne(store, { queue: 'free' })
     assert.deepEqual(
       [(await ask(store, 9)).opens, (await ask(store, 9, 'w', ['free'])).opens],
@@ -121,7 +121,7 @@ export function rateLimits(test: Test): void {
   }) => {
     const per = 60_000
     await choose(store, jobGate(), { limit: { rate: rate(10, per) } })
-    await insertMany(store, 200, { flow: gated })
+    await insertMany(store, 200, { traffic: gated })
     const starts: number[] = []
     let now = 0
     for (const step of [
@@ -140,7 +140,7 @@ export function rateLimits(test: Test): void {
   test('a full window opens again within one percent of its length', async ({ store, advance }) => {
     const per = 60_000
     await choose(store, jobGate(), { limit: { rate: rate(2, per) } })
-    await insertMany(store, 4, { flow: gated })
+    await insertMany(store, 4, { traffic: gated })
     await advance(123)
     assert.equal(await startAndComplete(store, 9), 2)
     const { opens } = await ask(store, 9)
@@ -151,7 +151,7 @@ export function rateLimits(test: Test): void {
 
   test('a burst bounds what starts at once, and the rest follows evenly', async ({ store, advance }) => {
     await choose(store, jobGate(), { limit: { rate: rate(10, 100, 2) } })
-    await insertMany(store, 40, { flow: gated })
+    await insertMany(store, 40, { traffic: gated })
     assert.equal(await startAndComplete(store, 9), 2)
     for (let i = 0; i < 8; i++) {
       await advance(9)
@@ -177,7 +177,7 @@ export function rateLimits(test: Test): void {
       advance,
     }) => {
       await choose(store, jobGate(), { limit: { rate: rate(max, 1_000, burst) } })
-      await insertMany(store, 200, { flow: gated })
+      await insertMany(store, 200, { traffic: gated })
       for (let round = 0; round < 5; round++) {
         for (let i = 0; i < burst; i++) assert.equal(await startAndComplete(store, 1), 1, `start ${i + 1}`)
         assert.equal(await startAndComplete(store, 1), 0)
@@ -191,7 +191,7 @@ export function rateLimits(test: Test): void {
   test('a clock that is read a moment too early opens no window early', async ({ store, advance, jump }) => {
     if (jump === undefined) return
     await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
-    await insertMany(store, 20, { flow: gated })
+    await insertMany(store, 20, { traffic: gated })
     jump(5)
     assert.equal(await startAndComplete(store, 2), 2)
     jump(-5)
@@ -204,7 +204,7 @@ export function rateLimits(test: Test): void {
 
   test('retries, releases, rescues and replays are starts like any other', async ({ store, advance }) => {
     await choose(store, jobGate(), { limit: { rate: rate(1, 100) } })
-    const id = await insertOne(store, { flow: gated, maxCrashes: 9 })
+    const id = await insertOne(store, { traffic: gated, maxCrashes: 9 })
     const next = async (worker = 'worker') => {
       assert.deepEqual(await claim(store, 1), [], 'not in the same window')
       await advance(100)
@@ -236,7 +236,10 @@ export function rateLimits(test: Test): void {
     await choose(store, queueGate(), { each: { rate: rate(1, 100) } })
     await insertOne(store, { name: 'parent' })
     const [parent] = await claim(store, 1)
-    const children = [...newJobs(3, { flow: gated }), ...newJobs(3, { name: 'free', flow: inGroup('g') })]
+    const children = [
+      ...newJobs(3, { traffic: gated }),
+      ...newJobs(3, { name: 'free', traffic: inGroup('g') }),
+    ]
     await settle(store, parent as NonNullable<typeof parent>, complete(), { inserts: children })
     const claimed = await claim(store, 20)
     assert.deepEqual(claimed.map(({ name }) => name).sort(), ['free', 'greet', 'greet'])

@@ -3,18 +3,6 @@ import assert from 'node:assert/strict'
 import { limited } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
 import {
-  allLimited,
-  ask,
-  choose,
-  gated,
-  inGroup,
-  jobGate,
-  limiterGate,
-  queueGate,
-  rate,
-  setLimit,
-} from './flow-helpers.js'
-import {
   claim,
   claimOne,
   complete,
@@ -27,6 +15,18 @@ import {
   sweep,
   type Test,
 } from './helpers.js'
+import {
+  allLimited,
+  ask,
+  choose,
+  gated,
+  inGroup,
+  jobGate,
+  limiterGate,
+  queueGate,
+  rate,
+  setLimit,
+} from './traffic-helpers.js'
 
 const hour = 3_600_000
 
@@ -49,7 +49,7 @@ export function setBackTests(test: Test): void {
   test('a burst', async ({ store, advance, jump }) => {
     if (jump === undefined) return
     await choose(store, jobGate(), { limit: { rate: rate(10, 100, 1) } })
-    await insertMany(store, 20, { flow: gated })
+    await insertMany(store, 20, { traffic: gated })
     assert.equal(await start(store), 1)
     jump(-hour)
     assert.equal(await start(store), 0)
@@ -72,7 +72,7 @@ export function setBackTests(test: Test): void {
     if (jump === undefined) return
     await choose(store, limiterGate(), { limit: { rate: rate(2, 100) } })
     await choose(store, jobGate(), { limiter: 'api' })
-    await insertMany(store, 9, { flow: gated })
+    await insertMany(store, 9, { traffic: gated })
     assert.equal(await start(store), 2)
     jump(-hour)
     assert.equal(await start(store), 0)
@@ -80,15 +80,15 @@ export function setBackTests(test: Test): void {
     assert.equal(await start(store), 2)
   })
 
-  for (const [whose, flow] of [
+  for (const [whose, traffic] of [
     ['a definition', gated],
     ['a key', { ...gated, key: 'k' }],
   ] as const) {
     test(`a hold of ${whose}`, async ({ store, advance, jump }) => {
       if (jump === undefined) return
-      await insertOne(store, { flow })
+      await insertOne(store, { traffic })
       await settle(store, await claimOne(store), limited(500))
-      await insertOne(store, { flow })
+      await insertOne(store, { traffic })
       jump(-hour)
       assert.equal(await start(store), 0)
       await advance(499)
@@ -102,7 +102,7 @@ export function setBackTests(test: Test): void {
     if (jump === undefined) return
     const policy = { failureRate: 0.5, minimum: 1, window: 1_000, cooldown: 200, probes: 1 }
     await choose(store, jobGate(), { breaker: policy })
-    await insertMany(store, 9, { flow: gated })
+    await insertMany(store, 9, { traffic: gated })
     await settle(store, await claimOne(store), die())
     jump(-hour)
     assert.equal(await start(store), 0)
@@ -122,7 +122,7 @@ export function setBackTests(test: Test): void {
       if (jump === undefined) return
       const policy = { failureRate: 0.5, minimum: 1, window: 1_000, cooldown: 200, probes: 2 }
       await choose(store, jobGate(), { breaker: policy })
-      await insertMany(store, 20, { flow: gated })
+      await insertMany(store, 20, { traffic: gated })
       await settle(store, await claimOne(store), die())
       await advance(200)
       await settle(store, await claimOne(store), complete())
@@ -169,7 +169,7 @@ export function setBackTests(test: Test): void {
     if (jump === undefined) return
     const groups = 250
     await choose(store, queueGate(), { each: { rate: rate(1, 100) } })
-    const jobs = Array.from({ length: groups }, (_, i) => newJobs(2, { flow: inGroup(`g${i}`) }))
+    const jobs = Array.from({ length: groups }, (_, i) => newJobs(2, { traffic: inGroup(`g${i}`) }))
     await store.insert(jobs.flat())
     assert.equal((await claim(store, 1_000)).length, groups)
     assert.deepEqual(await claim(store, 1_000), [])
@@ -189,7 +189,7 @@ export function setBackTests(test: Test): void {
   }) => {
     if (jump === undefined) return
     await choose(store, jobGate(), { limit: { rate: rate(3, 100) } })
-    await insertMany(store, 20, { flow: gated })
+    await insertMany(store, 20, { traffic: gated })
     jump(5)
     assert.equal(await start(store), 3)
     jump(-5)

@@ -62,7 +62,7 @@ export function stepTests(test: Test): void {
   })
 
   test('each of many jobs has its own steps, and a job in a limited lane too', async ({ store }) => {
-    const ids = await insertMany(store, 5, { flow: { group: 'g', key: undefined, gated: false } })
+    const ids = await insertMany(store, 5, { traffic: { group: 'g', key: undefined, gated: false } })
     const claimed = await claim(store, 5)
     const all = claimed.map((job, i) => held(job, { steps: [done('own', `${i}`)] }))
     await store.extend({ worker: 'worker', lease, held: all })

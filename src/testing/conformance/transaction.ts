@@ -154,13 +154,13 @@ export function transactionTests(test: Test): void {
     const gate = { of: 'job', name: 'greet' } as const
     const change = { limit: { concurrency: 1 }, each: { concurrency: 1 } }
     await store.configure({ gate, change, declared: true })
-    const flow = { gated: true, group: 'g', key: 'k' }
-    const ids = await insertMany(store, 4, { flow })
+    const traffic = { gated: true, group: 'g', key: 'k' }
+    const ids = await insertMany(store, 4, { traffic })
     for (const id of ids.slice(0, 3)) {
       const [job, ...others] = await claim(store, 4)
       assert.deepEqual([job?.id, others.length], [id, 0])
       const transaction = await store.begin()
-      await store.insert([newJob({ flow })], transaction.tx)
+      await store.insert([newJob({ traffic })], transaction.tx)
       assert.equal(await transaction.settle('worker', ended(job as ClaimedJob, complete())), 'applied')
     }
     const { gates } = await store.gates({ of: 'key', owner: 'greet', limit: 10 })

@@ -14,7 +14,7 @@ UPDATE millrace_job SET
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
 
--- :setFlow
+-- :setTraffic
 UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
 
 -- :setDedupe

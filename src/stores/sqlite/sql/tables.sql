@@ -1,5 +1,5 @@
 -- :queue
-SELECT id, paused, flow FROM millrace_queue WHERE name = ?
+SELECT id, paused, traffic FROM millrace_queue WHERE name = ?
 
 -- :queueName
 SELECT name FROM millrace_queue WHERE id = ?
@@ -26,5 +26,5 @@ INSERT INTO millrace_tally (kind, what, n) VALUES (?, ?, ?)
 ON CONFLICT (kind, what) DO UPDATE SET n = n + excluded.n
 
 -- :concern  the queue of a new kind whose definition has limits
-UPDATE millrace_queue SET flow = 1 WHERE id = (SELECT queue FROM millrace_kind WHERE id = ?)
+UPDATE millrace_queue SET traffic = 1 WHERE id = (SELECT queue FROM millrace_kind WHERE id = ?)
 AND EXISTS (SELECT 1 FROM millrace_gate WHERE scope = 'job' AND owner = '' AND name = ? AND active = 1)

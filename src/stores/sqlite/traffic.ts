@@ -1,18 +1,18 @@
 import { MillraceError } from '../../core/errors.js'
-import { FlowControl } from '../../core/flow/control.js'
-import type { Gate } from '../../core/flow/gate.js'
-import type { DuePlace, FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
-import type { GateRef } from '../../core/flow/settings.js'
+import { TrafficControl } from '../../core/traffic/control.js'
+import type { Gate } from '../../core/traffic/gate.js'
+import type { DuePlace, Line, TrafficPlaces, TrafficSubject } from '../../core/traffic/places.js'
+import type { GateRef } from '../../core/traffic/settings.js'
 import type { JobRowHead } from './claim.js'
 import { GateTable, type StoredGate } from './gates.js'
 import { type Positions, prepareAt } from './positions.js'
-import { flow as sql } from './sql.generated.js'
+import { traffic as sql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
 import type { Lease } from './token.js'
 
-/** A pending job that flow control has in hand. */
-export interface FlowJob {
-  readonly job: FlowSubject
+/** A pending job that traffic control has in hand. */
+export interface TrafficJob {
+  readonly job: TrafficSubject
   rank: number
   seq: number
   gates?: readonly StoredGate[] | undefined
@@ -22,14 +22,14 @@ export interface FlowJob {
   readonly row?: JobRowHead
 }
 
-export interface FlowLine extends Line {
+export interface TrafficLine extends Line {
   size: number
 }
 
-export type Flow = FlowControl<FlowJob, FlowLine, StoredGate>
+export type Traffic = TrafficControl<TrafficJob, TrafficLine, StoredGate>
 
-/** Who hears of what flow control does. */
-export interface FlowSignals {
+/** Who hears of what traffic control does. */
+export interface TrafficSignals {
   ready(queue: string): void
   breaker(job: string, phase: Gate['breaker']['phase']): void
   quarantine(job: string, on: boolean): void
@@ -50,17 +50,17 @@ type Head = [...row: JobRowHead, grp: string | null, key: string | null, gated: 
 const mostRemembered = 10_000
 const mostClaims = 1_000
 
-export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
+export class Places implements TrafficPlaces<TrafficJob, TrafficLine, StoredGate> {
   readonly gates: GateTable
   /** Who else remembers gates must forget them too. */
   onForget: () => void = () => {}
   readonly #tables: Tables
-  readonly #signals: FlowSignals
-  readonly #lines = new Map<string, FlowLine[]>()
-  readonly #changedLines = new Set<FlowLine>()
+  readonly #signals: TrafficSignals
+  readonly #lines = new Map<string, TrafficLine[]>()
+  readonly #changedLines = new Set<TrafficLine>()
   /** Jobs that this process runs, by their claims and positions: another job may get a position after them. */
-  readonly #running = new Map<string, Map<number, FlowSubject>>()
-  readonly #known = new Map<number, Map<string, FlowSubject>>()
+  readonly #running = new Map<string, Map<number, TrafficSubject>>()
+  readonly #known = new Map<number, Map<string, TrafficSubject>>()
   readonly #queuesOfJob = new Map<string, readonly string[]>()
   readonly #readQueuesOfJob
   readonly #readLines
@@ -85,13 +85,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   /** Nothing of another connection can come in between: looked at since the transaction began. */
   #isFresh = false
 
-  constructor(tables: Tables, signals: FlowSignals) {
+  constructor(tables: Tables, signals: TrafficSignals) {
     const { db } = tables
     this.#tables = tables
     this.#signals = signals
     this.gates = new GateTable(db)
     this.#readQueuesOfJob = db.prepare<[string], string>(sql.queuesOfJob).pluck()
-    this.#readLines = db.prepare<[number, number], FlowLine>(sql.lines)
+    this.#readLines = db.prepare<[number, number], TrafficLine>(sql.lines)
     this.#addLine = db.prepare<[number, number, string], number>(sql.addLine).pluck()
     this.#writeLine = db.prepare(sql.keepLine)
     this.#heads = db.prepare<[number, number], Head>(sql.heads).raw()
@@ -158,7 +158,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   /** The lines of a lane, as they came. */
-  lines(queueId: number, lane: number): readonly FlowLine[] {
+  lines(queueId: number, lane: number): readonly TrafficLine[] {
     this.refresh()
     const key = `${queueId}:${lane}`
     let lines = this.#lines.get(key)
@@ -169,9 +169,9 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return lines
   }
 
-  line(queue: string, lane: number, name: string): FlowLine {
+  line(queue: string, lane: number, name: string): TrafficLine {
     const queueId = this.#tables.queueRow(queue)?.id as number
-    const lines = this.lines(queueId, lane) as FlowLine[]
+    const lines = this.lines(queueId, lane) as TrafficLine[]
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
       const num = this.#addLine.get(queueId, lane, name) as number
@@ -182,11 +182,11 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return line
   }
 
-  keepLine(line: FlowLine): void {
+  keepLine(line: TrafficLine): void {
     this.#changedLines.add(line)
   }
 
-  takeHeads(line: FlowLine, count: number): FlowJob[] {
+  takeHeads(line: TrafficLine, count: number): TrafficJob[] {
     const heads = this.#heads.all(line.num, count)
     const last = heads.at(-1)
     if (last !== undefined) this.#leaveHeads.run(line.num, last[17], last[0])
@@ -197,18 +197,18 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     })
   }
 
-  stand(job: FlowJob, line: FlowLine): void {
+  stand(job: TrafficJob, line: TrafficLine): void {
     this.#place(job, job.rank)
     this.#stand.run(line.num, job.rank, job.seq)
     this.#countIn(line, 1)
   }
 
-  park(job: FlowJob, gate: StoredGate): void {
+  park(job: TrafficJob, gate: StoredGate): void {
     this.#place(job, -job.rank)
     this.#stand.run(-this.gates.num(gate), job.rank, job.seq)
   }
 
-  unpark(gate: StoredGate, line: number): FlowJob | undefined {
+  unpark(gate: StoredGate, line: number): TrafficJob | undefined {
     const behind = -this.gates.num(gate)
     const seq = this.#firstParked.get(behind, line)
     if (seq === undefined) return undefined
@@ -216,13 +216,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return this.job(seq)
   }
 
-  remove(job: FlowJob): { line: number; behind: StoredGate | undefined } {
+  remove(job: TrafficJob): { line: number; behind: StoredGate | undefined } {
     const turn = (this.#subject.get(job.seq) as SubjectRow).turn as number
-    const { queue, lane, name, flow } = job.job
+    const { queue, lane, name, traffic } = job.job
     if (turn < 0) {
       const gates = [
-        flow?.group === undefined ? undefined : this.gate({ of: 'group', queue, name: flow.group }),
-        flow?.key === undefined ? undefined : this.gate({ of: 'key', job: name, name: flow.key }),
+        traffic?.group === undefined ? undefined : this.gate({ of: 'group', queue, name: traffic.group }),
+        traffic?.key === undefined ? undefined : this.gate({ of: 'key', job: name, name: traffic.key }),
       ]
       const behind = gates.find(
         (gate) => gate !== undefined && this.#remove.run(-this.gates.num(gate), -turn, job.seq).changes > 0,
@@ -240,7 +240,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   /** Where to note the jobs that a claim starts: what they belong to does not change while they run. */
-  startedBy(claim: string): Map<number, FlowSubject> {
+  startedBy(claim: string): Map<number, TrafficSubject> {
     let started = this.#running.get(claim)
     if (started === undefined) {
       started = new Map()
@@ -250,8 +250,8 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     return started
   }
 
-  /** What flow control knows these jobs of one claim by, whose leases have just ended; one object for all that are alike to it. */
-  subjects(claim: string, leases: readonly Lease[], positions: Positions): FlowSubject[] {
+  /** What traffic control knows these jobs of one claim by, whose leases have just ended; one object for all that are alike to it. */
+  subjects(claim: string, leases: readonly Lease[], positions: Positions): TrafficSubject[] {
     const started = this.#running.get(claim)
     let stored: Map<number, SubjectRow> | undefined
     const subjects = leases.map(({ seq, kind }) => {
@@ -269,13 +269,13 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
   }
 
   /** What is stored at this position. */
-  job(seq: number): FlowJob {
+  job(seq: number): TrafficJob {
     const row = this.#subject.get(seq) as SubjectRow
     return { seq, rank: 0, job: this.subjectOf(this.#tables.kind(row.kind), row.grp, row.key, row.gated) }
   }
 
   /** Remembered for those with a group or key, of which there are fewer than jobs. */
-  subjectOf(kind: Kind, group: string | null, key: string | null, gated: number | null): FlowSubject {
+  subjectOf(kind: Kind, group: string | null, key: string | null, gated: number | null): TrafficSubject {
     let members = this.#known.get(kind.id)
     if (members === undefined) {
       members = new Map()
@@ -283,12 +283,12 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     }
     const belongs = key === null ? (group ?? '') : `${group ?? ''}\n${key}`
     let subject = members.get(belongs)
-    if (subject === undefined || (subject.flow?.gated === true) !== (gated === 1)) {
+    if (subject === undefined || (subject.traffic?.gated === true) !== (gated === 1)) {
       const plain = group === null && key === null && gated === null
-      const flow = plain
+      const traffic = plain
         ? undefined
         : { gated: gated === 1, group: group ?? undefined, key: key ?? undefined }
-      subject = { name: kind.name, queue: kind.queue, lane: kind.lane, flow }
+      subject = { name: kind.name, queue: kind.queue, lane: kind.lane, traffic }
       if (members.size >= mostRemembered) members.clear()
       members.set(belongs, subject)
     }
@@ -319,7 +319,7 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#tables.forgetQueues()
   }
 
-  ready({ queue, name }: FlowSubject): void {
+  ready({ queue, name }: TrafficSubject): void {
     this.#signals.ready(queue)
     if (this.#kindsSeen !== this.#tables.kindsAdded) this.#queuesOfJob.clear()
     this.#kindsSeen = this.#tables.kindsAdded
@@ -369,29 +369,29 @@ export class Places implements FlowPlaces<FlowJob, FlowLine, StoredGate> {
     this.#isFresh = this.#tables.db.inTransaction
   }
 
-  #countIn(line: FlowLine, change: number): void {
+  #countIn(line: TrafficLine, change: number): void {
     line.size += change
     this.keepLine(line)
   }
 
   /** `turn`: in its line; of a parked job, the line that it belongs in as a negative number. */
-  #place(job: FlowJob, turn: number): void {
+  #place(job: TrafficJob, turn: number): void {
     if (job.create !== undefined && job.seq === 0) job.seq = job.create(turn)
     else this.#setTurn.run(turn, job.seq)
   }
 }
 
 /** Better no change than one that makes it worse. */
-function nowhere({ seq, job }: FlowJob): MillraceError {
+function nowhere({ seq, job }: TrafficJob): MillraceError {
   return new MillraceError(
     'STORE_CORRUPT',
     `the pending job '${job.name}' at position ${seq} of queue '${job.queue}' stands in no line`,
   )
 }
 
-export function makeFlow(tables: Tables, signals: FlowSignals): { flow: Flow; places: Places } {
+export function makeTraffic(tables: Tables, signals: TrafficSignals): { traffic: Traffic; places: Places } {
   const places = new Places(tables, signals)
-  const flow: Flow = new FlowControl<FlowJob, FlowLine, StoredGate>(places)
-  places.onForget = () => flow.forget()
-  return { flow, places }
+  const traffic: Traffic = new TrafficControl<TrafficJob, TrafficLine, StoredGate>(places)
+  places.onForget = () => traffic.forget()
+  return { traffic, places }
 }

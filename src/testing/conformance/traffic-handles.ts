@@ -3,6 +3,20 @@ import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
 import { limited } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
+import type { StoreHarness } from './harness.js'
+import {
+  claim,
+  die,
+  idsOf,
+  insertMany,
+  insertOne,
+  newJobs,
+  rescue,
+  settle,
+  sorted,
+  sweep,
+  type Test,
+} from './helpers.js'
 import {
   allGates,
   ask,
@@ -20,23 +34,9 @@ import {
   startAndComplete,
   withBoth,
   withKey,
-} from './flow-helpers.js'
-import type { StoreHarness } from './harness.js'
-import {
-  claim,
-  die,
-  idsOf,
-  insertMany,
-  insertOne,
-  newJobs,
-  rescue,
-  settle,
-  sorted,
-  sweep,
-  type Test,
-} from './helpers.js'
+} from './traffic-helpers.js'
 
-export function flowHandles(test: Test): void {
+export function trafficHandles(test: Test): void {
   const shared = (
     title: string,
     body: (store: Store, other: Store, harness: StoreHarness) => Promise<void>,
@@ -47,7 +47,7 @@ export function flowHandles(test: Test): void {
 
   shared('a rate holds over two handles, window after window', async (store, other, { advance }) => {
     await choose(store, jobGate(), { limit: { rate: rate(5, 20) }, each: { rate: rate(3, 20) } })
-    for (const key of ['a', 'b']) await insertMany(other, 30, { flow: withKey(key) })
+    for (const key of ['a', 'b']) await insertMany(other, 30, { traffic: withKey(key) })
     for (let window = 0; window < 6; window++) {
       const counts = await Promise.all(
         [store, other, store, other].map((handle, i) => startAndComplete(handle, 2, `worker-${i}`)),
@@ -63,7 +63,7 @@ export function flowHandles(test: Test): void {
 
   shared('a concurrency holds over two handles, whoever ends the job', async (store, other) => {
     await choose(store, queueGate(), { limit: { concurrency: 4 }, each: { concurrency: 2 } })
-    for (const group of ['a', 'b', 'c']) await insertMany(store, 6, { flow: inGroup(group) })
+    for (const group of ['a', 'b', 'c']) await insertMany(store, 6, { traffic: inGroup(group) })
     let done = 0
     for (let round = 0; done < 18 && round < 20; round++) {
       const [mine, yours] = await Promise.all([claim(store, 3), claim(other, 3)])
@@ -80,7 +80,7 @@ export function flowHandles(test: Test): void {
   })
 
   shared('what one handle sets the other goes by at once', async (store, other) => {
-    await insertMany(store, 9, { flow: withBoth('g', 'k') })
+    await insertMany(store, 9, { traffic: withBoth('g', 'k') })
     assert.equal((await claim(other, 1)).length, 1)
     await choose(store, groupGate('g'), { paused: true })
     assert.deepEqual(await claim(other, 9), [])
@@ -93,7 +93,7 @@ export function flowHandles(test: Test): void {
 
   shared('a place comes back by a rescue over another handle', async (store, other, { advance }) => {
     await choose(store, jobGate(), { each: { concurrency: 1 } })
-    await insertMany(store, 2, { flow: withKey('k') })
+    await insertMany(store, 2, { traffic: withKey('k') })
     assert.equal((await claim(store, 1, { worker: 'lost' })).length, 1)
     await advance(10_000)
     assert.deepEqual(await claim(other, 9, { worker: 'next' }), [])
@@ -103,9 +103,9 @@ export function flowHandles(test: Test): void {
   })
 
   shared('groups take turns over two handles', async (store, other) => {
-    await insertMany(store, 50, { flow: inGroup('big') })
+    await insertMany(store, 50, { traffic: inGroup('big') })
     await claim(store, 10)
-    await insertMany(other, 5, { flow: inGroup('small') })
+    await insertMany(other, 5, { traffic: inGroup('small') })
     const groups: unknown[] = []
     for (let i = 0; i < 10; i++) groups.push((await claim(i % 2 === 0 ? store : other, 1))[0]?.group)
     assert.equal(groups.filter((group) => group === 'small').length, 5)
@@ -116,7 +116,7 @@ export function flowHandles(test: Test): void {
     const ids: string[] = []
     for (let i = 0; i < 10; i++) {
       const handle = i % 2 === 0 ? store : other
-      ids.push(...(await insertMany(handle, 3, { flow: withBoth(`g${i % 3}`, `k${i % 2}`) })))
+      ids.push(...(await insertMany(handle, 3, { traffic: withBoth(`g${i % 3}`, `k${i % 2}`) })))
     }
     const seen: string[] = []
     for (let round = 0; round < 40; round++) {
@@ -129,7 +129,7 @@ export function flowHandles(test: Test): void {
   })
 
   shared('groups that come and go in one turn leave nothing for the other to see', async (store, other) => {
-    const jobs = newJobs(3, { flow: withBoth('g', 'k') })
+    const jobs = newJobs(3, { traffic: withBoth('g', 'k') })
     await Promise.all([store.insert(jobs), store.operate({ ids: idsOf(jobs) }, { do: 'remove' })])
     assert.deepEqual(await allGates(other, 'group'), [])
     assert.deepEqual(await allGates(other, 'key'), [])
@@ -140,7 +140,7 @@ export function flowHandles(test: Test): void {
   shared('a hold and a breaker close for both', async (store, other, { advance }) => {
     const policy = { failureRate: 0.5, minimum: 2, window: 1_000, cooldown: 500, probes: 1 }
     await declare(store, jobGate(), { breaker: policy })
-    await insertMany(store, 9, { flow: gated })
+    await insertMany(store, 9, { traffic: gated })
     for (const handle of [store, other]) {
       const [job] = await claim(handle, 1)
       await settle(handle, job as ClaimedJob, die())
@@ -152,7 +152,7 @@ export function flowHandles(test: Test): void {
     await advance(500)
     const probes = [...(await claim(store, 9)), ...(await claim(other, 9))]
     assert.equal(probes.length, 1)
-    const id = await insertOne(other, { name: 'held', flow: withKey('k') })
+    const id = await insertOne(other, { name: 'held', traffic: withKey('k') })
     const [held] = await claim(store, 1)
     assert.equal(held?.id, id)
     await settle(store, held as ClaimedJob, limited(100))

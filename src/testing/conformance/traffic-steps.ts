@@ -1,27 +1,27 @@
-/** The steps of a flow run, as data, so that a failing run can be shrunk, printed and replayed. */
+/** The steps of a traffic run, as data, so that a failing run can be shrunk, printed and replayed. */
 import type { Arbitrary } from 'fast-check'
+import type { FastCheck } from './model-steps.js'
 import {
   type ClaimStep,
-  flowPartsOf,
   type JobStep,
   type OutcomeStep,
   queues,
   type SettingStep,
-} from './flow-parts.js'
-import type { FastCheck } from './model-steps.js'
+  trafficPartsOf,
+} from './traffic-parts.js'
 
-export interface FlowJobStep extends JobStep {
+export interface TrafficJobStep extends JobStep {
   readonly count: number
 }
 
-export type FlowStep =
-  | { readonly step: 'insert'; readonly jobs: readonly FlowJobStep[] }
+export type TrafficStep =
+  | { readonly step: 'insert'; readonly jobs: readonly TrafficJobStep[] }
   /** The worker settles its oldest runs, one for each outcome, and claims. */
   | {
       readonly step: 'exchange'
       readonly worker: string
       readonly outcomes: readonly OutcomeStep[]
-      readonly inserts: FlowJobStep | undefined
+      readonly inserts: TrafficJobStep | undefined
       readonly claim: ClaimStep | undefined
     }
   /** The worker falls silent for a lease, and what it held is rescued. */
@@ -40,13 +40,13 @@ export type FlowStep =
       readonly command: 'cancel' | 'remove' | 'promote' | 'retry' | 'move'
     }
 
-export function flowStepsOf(fc: FastCheck, most: number): Arbitrary<FlowStep[]> {
-  const { worker, name, job: one, outcome, claim, setting } = flowPartsOf(fc)
-  const job: Arbitrary<FlowJobStep> = fc
+export function trafficStepsOf(fc: FastCheck, most: number): Arbitrary<TrafficStep[]> {
+  const { worker, name, job: one, outcome, claim, setting } = trafficPartsOf(fc)
+  const job: Arbitrary<TrafficJobStep> = fc
     .tuple(fc.integer({ min: 1, max: 5 }), one)
     .map(([count, fields]) => ({ count, ...fields }))
 
-  const step: Arbitrary<FlowStep> = fc.oneof(
+  const step: Arbitrary<TrafficStep> = fc.oneof(
     {
       weight: 6,
       arbitrary: fc.record({

@@ -1,9 +1,9 @@
 /** Short names for what tests of limits, groups, breakers and limiters do. */
 import assert from 'node:assert/strict'
-import type { Rate } from '../../core/flow/rate.js'
-import { type FlowChange, type GateRef, type JobFlow, ownerOf } from '../../core/flow/settings.js'
 import type { ClaimedJob } from '../../core/job.js'
 import type { ExchangeResult, GateRecord, Store } from '../../core/store.js'
+import type { Rate } from '../../core/traffic/rate.js'
+import { type GateRef, type JobTraffic, ownerOf, type TrafficChange } from '../../core/traffic/settings.js'
 import type { StoreHarness } from './harness.js'
 import { claim, claimRequest, complete, idsOf, lease, rescue, sweep } from './helpers.js'
 
@@ -13,22 +13,22 @@ export const groupGate = (name: string, queue = 'main'): GateRef => ({ of: 'grou
 export const keyGate = (name: string, job = 'greet'): GateRef => ({ of: 'key', job, name })
 export const limiterGate = (name = 'api'): GateRef => ({ of: 'limiter', name })
 
-export const inGroup = (group: string): JobFlow => ({ gated: false, group, key: undefined })
-export const withKey = (key: string): JobFlow => ({ gated: true, group: undefined, key })
-export const withBoth = (group: string, key: string): JobFlow => ({ gated: true, group, key })
+export const inGroup = (group: string): JobTraffic => ({ gated: false, group, key: undefined })
+export const withKey = (key: string): JobTraffic => ({ gated: true, group: undefined, key })
+export const withBoth = (group: string, key: string): JobTraffic => ({ gated: true, group, key })
 /** Of a definition whose code declares limits. */
-export const gated: JobFlow = { gated: true, group: undefined, key: undefined }
+export const gated: JobTraffic = { gated: true, group: undefined, key: undefined }
 
 /** Nothing is spread unless a burst is given. */
 export function rate(max: number, per: number, burst = max): Rate {
   return { max, per, burst }
 }
 
-export function choose(store: Store, gate: GateRef, change: FlowChange): Promise<void> {
+export function choose(store: Store, gate: GateRef, change: TrafficChange): Promise<void> {
   return store.configure({ gate, change, declared: false })
 }
 
-export function declare(store: Store, gate: GateRef, change: FlowChange): Promise<void> {
+export function declare(store: Store, gate: GateRef, change: TrafficChange): Promise<void> {
   return store.configure({ gate, change, declared: true })
 }
 
@@ -36,35 +36,35 @@ export function declare(store: Store, gate: GateRef, change: FlowChange): Promis
 export interface Limited {
   readonly what: string
   readonly gate: GateRef
-  readonly job: { readonly flow: JobFlow | undefined }
+  readonly job: { readonly traffic: JobTraffic | undefined }
   /** Sets the limit for this one alone. */
   readonly on: GateRef
-  readonly as: (limit: NonNullable<FlowChange['limit']>) => FlowChange
+  readonly as: (limit: NonNullable<TrafficChange['limit']>) => TrafficChange
 }
 
 const alone: Limited['as'] = (limit) => ({ limit })
 const each: Limited['as'] = (limit) => ({ each: limit })
 
 export const allLimited: readonly Limited[] = [
-  { what: 'a queue', gate: queueGate(), job: { flow: undefined }, on: queueGate(), as: alone },
-  { what: 'a definition', gate: jobGate(), job: { flow: gated }, on: jobGate(), as: alone },
+  { what: 'a queue', gate: queueGate(), job: { traffic: undefined }, on: queueGate(), as: alone },
+  { what: 'a definition', gate: jobGate(), job: { traffic: gated }, on: jobGate(), as: alone },
   {
     what: 'a definition that declared nothing',
     gate: jobGate(),
-    job: { flow: undefined },
+    job: { traffic: undefined },
     on: jobGate(),
     as: alone,
   },
-  { what: 'each key', gate: keyGate('k'), job: { flow: withKey('k') }, on: jobGate(), as: each },
-  { what: 'one key', gate: keyGate('k'), job: { flow: withKey('k') }, on: keyGate('k'), as: alone },
-  { what: 'each group', gate: groupGate('g'), job: { flow: inGroup('g') }, on: queueGate(), as: each },
-  { what: 'one group', gate: groupGate('g'), job: { flow: inGroup('g') }, on: groupGate('g'), as: alone },
+  { what: 'each key', gate: keyGate('k'), job: { traffic: withKey('k') }, on: jobGate(), as: each },
+  { what: 'one key', gate: keyGate('k'), job: { traffic: withKey('k') }, on: keyGate('k'), as: alone },
+  { what: 'each group', gate: groupGate('g'), job: { traffic: inGroup('g') }, on: queueGate(), as: each },
+  { what: 'one group', gate: groupGate('g'), job: { traffic: inGroup('g') }, on: groupGate('g'), as: alone },
 ]
 
 export function setLimit(
   store: Store,
   { on, as }: Limited,
-  limit: NonNullable<FlowChange['limit']>,
+  limit: NonNullable<TrafficChange['limit']>,
 ): Promise<void> {
   return choose(store, on, as(limit))
 }

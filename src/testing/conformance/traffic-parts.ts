@@ -1,7 +1,7 @@
-/** What random runs with flow control are made of: jobs, outcomes, claims and settings, as data. */
+/** What random runs with traffic control are made of: jobs, outcomes, claims and settings, as data. */
 import type { Arbitrary } from 'fast-check'
-import type { FlowChange, GateRef, JobFlow } from '../../core/flow/settings.js'
 import { laneCount } from '../../core/lanes.js'
+import type { GateRef, JobTraffic, TrafficChange } from '../../core/traffic/settings.js'
 import type { FastCheck } from './model-steps.js'
 
 export const queues = ['main', 'other'] as const
@@ -33,10 +33,10 @@ export interface ClaimStep {
 
 export interface SettingStep {
   readonly gate: GateRef
-  readonly change: FlowChange
+  readonly change: TrafficChange
 }
 
-export function flowPartsOf(fc: FastCheck) {
+export function trafficPartsOf(fc: FastCheck) {
   const maybe = <T>(arbitrary: Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 2 })
   const worker = fc.constantFrom('v', 'w', 'x')
   const queue = fc.oneof(
@@ -129,7 +129,7 @@ export function flowPartsOf(fc: FastCheck) {
       change: fc.record({ limit: fc.oneof(fc.constant(null), fc.record({ rate })) }),
     }),
   )
-  function own(): Arbitrary<FlowChange> {
+  function own(): Arbitrary<TrafficChange> {
     return fc.oneof(
       fc.record({ limit }),
       fc.record({ paused: fc.constantFrom(true, false, null) }),
@@ -141,7 +141,7 @@ export function flowPartsOf(fc: FastCheck) {
 }
 
 /** Only one definition's code declares limits. */
-export function flowOf({ name, group, key }: JobStep): JobFlow | undefined {
+export function trafficOf({ name, group, key }: JobStep): JobTraffic | undefined {
   const gated = name === 'mail'
   return gated || group !== undefined || key !== undefined ? { gated, group, key } : undefined
 }

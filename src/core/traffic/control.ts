@@ -1,5 +1,5 @@
 /**
- * Flow control: which of the waiting jobs may start. Jobs that nothing but their queue can hold up wait in the
+ * Traffic control: which of the waiting jobs may start. Jobs that nothing but their queue can hold up wait in the
  * plain line of their lane, and none of this concerns them. A definition with limits has a line of its own in
  * each lane, and jobs with groups have one, so that nobody waits behind a line that is closed. Inside a line
  * jobs stand in the order of their turns (turns.ts). A job whose group or key is closed is parked behind that
@@ -12,11 +12,11 @@ import type { Outcome } from '../lifecycle.js'
 import type { AcquireRequest, AcquireResult } from '../store.js'
 import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
 import type { Gate } from './gate.js'
-import type { DuePlace, FlowPlaces, FlowSubject, Line, Waiting } from './places.js'
+import type { DuePlace, Line, TrafficPlaces, TrafficSubject, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
 import { afterRefusal } from './reserve.js'
 import { clockSlack, noSpan, type Span } from './set-back.js'
-import type { FlowChange, GateRef } from './settings.js'
+import type { GateRef, TrafficChange } from './settings.js'
 import { nextTag } from './turns.js'
 
 /** Gates that one claim looks at because their time has come, and jobs that it takes out from behind each. */
@@ -29,14 +29,14 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
-export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
-  readonly #places: FlowPlaces<J, L, G>
+export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate> {
+  readonly #places: TrafficPlaces<J, L, G>
   /** Gates that jobs of a queue and a definition share. */
   readonly #shared = new Map<string, Map<string, readonly G[]>>()
   /** How far the look at gates that are due later has come. */
   #lookedUpTo: DuePlace | undefined
 
-  constructor(places: FlowPlaces<J, L, G>) {
+  constructor(places: TrafficPlaces<J, L, G>) {
     this.#places = places
   }
 
@@ -187,7 +187,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
 
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
   ended(
-    job: FlowSubject,
+    job: TrafficSubject,
     outcome: Outcome,
     startedAt: number,
     count: number,
@@ -236,7 +236,7 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   }
 
   /** Settings of a gate change: those that are governed by it may open. */
-  configure(ref: GateRef, change: FlowChange, declared: boolean, now: number): void {
+  configure(ref: GateRef, change: TrafficChange, declared: boolean, now: number): void {
     const gate = this.#places.gate(ref)
     gate.change(change, declared)
     this.forget()
@@ -356,8 +356,8 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     for (const gate of this.#ownGates(job)) gate.shareIn(line.num).standing--
   }
 
-  #lineOf({ job: { queue, lane, name, flow } }: J): L {
-    const gated = flow?.gated === true || this.jobGate(name) !== undefined
+  #lineOf({ job: { queue, lane, name, traffic } }: J): L {
+    const gated = traffic?.gated === true || this.jobGate(name) !== undefined
     return this.#places.line(queue, lane, gated ? name : '')
   }
 
@@ -391,8 +391,8 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     this.#review(gate, now)
   }
 
-  #hold(job: FlowSubject, hold: Span): void {
-    const key = job.flow?.key
+  #hold(job: TrafficSubject, hold: Span): void {
+    const key = job.traffic?.key
     const gate = this.#places.gate(
       key === undefined ? { of: 'job', name: job.name } : { of: 'key', job: job.name, name: key },
     )
@@ -444,9 +444,9 @@ export class FlowControl<J extends Waiting<G>, L extends Line, G extends Gate> {
     return job.gates
   }
 
-  #gatesOf({ name, queue, flow }: FlowSubject): readonly G[] {
-    if (flow === undefined) return none
-    const { group, key } = flow
+  #gatesOf({ name, queue, traffic }: TrafficSubject): readonly G[] {
+    if (traffic === undefined) return none
+    const { group, key } = traffic
     const gates: G[] = []
     if (group !== undefined) gates.push(this.#places.gate({ of: 'group', queue, name: group }))
     if (key !== undefined) gates.push(this.#places.gate({ of: 'key', job: name, name: key }))

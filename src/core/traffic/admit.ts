@@ -12,7 +12,7 @@ import type { Doorkeeper, Overflow } from './depth.js'
 
 /** A job that has a dedupe key. */
 export interface HeldJob {
-  readonly job: Pick<NewJob, 'queue' | 'lane' | 'flow'>
+  readonly job: Pick<NewJob, 'queue' | 'lane' | 'traffic'>
   readonly state: JobState
   readonly createdAt: number
 }
@@ -68,7 +68,7 @@ export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): In
 }
 
 /**
- * A full queue refuses a flow as a whole, by the job that it leads to; the others are orphans then. It never
+ * A full queue refuses a traffic as a whole, by the job that it leads to; the others are orphans then. It never
  * drops or puts off parts of one.
  */
 function admitRelative(entrance: Entrance<HeldJob>, job: NewJob, family: NewFamily): InsertResult {
@@ -105,7 +105,10 @@ function replace<H extends HeldJob>(entrance: Entrance<H>, held: H, job: NewJob,
 
 function waitAlike(a: HeldJob['job'], b: HeldJob['job']): boolean {
   return (
-    a.queue === b.queue && a.lane === b.lane && a.flow?.group === b.flow?.group && a.flow?.key === b.flow?.key
+    a.queue === b.queue &&
+    a.lane === b.lane &&
+    a.traffic?.group === b.traffic?.group &&
+    a.traffic?.key === b.traffic?.key
   )
 }
 

@@ -1,5 +1,5 @@
--- Flow control. A queue whose jobs nothing but its pause can hold up has flow = 0 and none of the rest.
-ALTER TABLE millrace_queue ADD COLUMN flow INTEGER NOT NULL DEFAULT 0;
+-- Traffic control. A queue whose jobs nothing but its pause can hold up has traffic = 0 and none of the rest.
+ALTER TABLE millrace_queue ADD COLUMN traffic INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE millrace_job ADD COLUMN grp TEXT;
 ALTER TABLE millrace_job ADD COLUMN key TEXT;

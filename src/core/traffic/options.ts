@@ -7,7 +7,7 @@ import type { BreakerPolicy } from './breaker.js'
 import { type Dedupe, type DedupeMode, dedupeModes } from './dedupe.js'
 import type { DepthPolicy } from './depth.js'
 import type { Rate } from './rate.js'
-import type { FlowChange, FlowSettings, Limit } from './settings.js'
+import type { Limit, TrafficChange, TrafficSettings } from './settings.js'
 
 /** Never more than `max` starts in any window of `per`, over all workers and processes. */
 export interface RateOptions {
@@ -87,8 +87,8 @@ export interface DedupeOptions<Key> {
   readonly most?: Duration
 }
 
-/** What a definition says about its flow. */
-export interface JobFlowOptions<Input> {
+/** What a definition says about its traffic. */
+export interface JobTrafficOptions<Input> {
   /** Of all its jobs together. */
   readonly limit?: LimitOptions
   /** What a job belongs to that has limits of its own: an account, a host. Undefined for none. */
@@ -105,10 +105,18 @@ export interface JobFlowOptions<Input> {
   readonly dedupe?: DedupeOptions<(input: Input) => string | number | undefined>
 }
 
-export const jobFlowOptions = ['limit', 'key', 'keyLimit', 'group', 'limiter', 'breaker', 'dedupe'] as const
+export const jobTrafficOptions = [
+  'limit',
+  'key',
+  'keyLimit',
+  'group',
+  'limiter',
+  'breaker',
+  'dedupe',
+] as const
 
-export interface CompiledFlow {
-  readonly settings: FlowSettings
+export interface CompiledTraffic {
+  readonly settings: TrafficSettings
   readonly key: ((input: unknown) => string | number | undefined) | undefined
   readonly group: ((input: unknown) => string | number | undefined) | undefined
   readonly dedupe: CompiledDedupe | undefined
@@ -119,9 +127,9 @@ export interface CompiledDedupe extends Omit<Dedupe, 'key'> {
 }
 
 /** Undefined for a definition that has none of it. */
-export function compileJobFlow(raw: JobFlowOptions<never>): CompiledFlow | undefined {
+export function compileJobTraffic(raw: JobTrafficOptions<never>): CompiledTraffic | undefined {
   const { keyLimit, group } = raw
-  if (jobFlowOptions.every((option) => raw[option] === undefined)) return undefined
+  if (jobTrafficOptions.every((option) => raw[option] === undefined)) return undefined
   const dedupe = raw.dedupe === undefined ? undefined : compileDefinitionDedupe(raw.dedupe)
   const keepsLast = dedupe?.mode === 'keep-last'
   if (keepsLast && (raw.key !== undefined || keyLimit !== undefined))
@@ -144,8 +152,8 @@ export function compileJobFlow(raw: JobFlowOptions<never>): CompiledFlow | undef
       ...(raw.limiter !== undefined && { limiter: name(raw.limiter, 'limiter') }),
       ...(raw.breaker !== undefined && { breaker: compileBreaker(raw.breaker) }),
     },
-    key: key as CompiledFlow['key'],
-    group: group as CompiledFlow['group'],
+    key: key as CompiledTraffic['key'],
+    group: group as CompiledTraffic['group'],
     dedupe,
   }
 }
@@ -199,7 +207,7 @@ export function compileDepth(raw: DepthOptions, field: string): DepthPolicy {
   }
 }
 
-export function compileQueue(raw: QueueOptions, field: string): FlowSettings {
+export function compileQueue(raw: QueueOptions, field: string): TrafficSettings {
   noUnknownIn(field, raw, ['limit', 'groupLimit', 'depth'])
   return {
     ...(raw.limit !== undefined && { limit: compileLimit(raw.limit, `${field}.limit`) }),
@@ -248,7 +256,7 @@ function compileBreaker(raw: BreakerOptions): BreakerPolicy {
 const noLimit = { rate: null, concurrency: null }
 
 /** All that a definition or queue declares, so that what an earlier version of it declared goes. */
-export function declaration(settings: FlowSettings): FlowChange {
+export function declaration(settings: TrafficSettings): TrafficChange {
   return {
     limit: settings.limit === undefined ? null : { ...noLimit, ...settings.limit },
     each: settings.each === undefined ? null : { ...noLimit, ...settings.each },

@@ -1,16 +1,16 @@
 /**
- * One lane of a queue that has limits or groups: the plain line, and those of flow control. They take turns, and
+ * One lane of a queue that has limits or groups: the plain line, and those of traffic control. They take turns, and
  * a closed one keeps nobody waiting.
  */
 
 import type { ClaimRequest } from '../store.js'
-import { type FlowControl, mostMoved } from './control.js'
+import { mostMoved, type TrafficControl } from './control.js'
 import type { Gate } from './gate.js'
 import type { Line, Waiting } from './places.js'
 import { takeByTurns } from './turns.js'
 
 /** What an engine has in a lane. */
-export interface FlowLane<L extends Line> {
+export interface TrafficLane<L extends Line> {
   readonly queue: string
   /** Whether jobs stand in the plain line. */
   readonly hasPlain: boolean
@@ -40,33 +40,33 @@ export function knownLines<L extends Line>(lines: readonly L[], known: ClaimRequ
 
 /** Whether any of its lines has jobs and room. */
 export function couldStart<J extends Waiting<G>, L extends Line, G extends Gate>(
-  flow: FlowControl<J, L, G>,
-  lane: FlowLane<L>,
+  traffic: TrafficControl<J, L, G>,
+  lane: TrafficLane<L>,
   now: number,
 ): boolean {
-  return waitingNames(lane).some((name) => flow.room(lane.queue, name, now) > 0)
+  return waitingNames(lane).some((name) => traffic.room(lane.queue, name, now) > 0)
 }
 
 /** When the first of its closed lines opens by itself. */
 export function laneOpensAt<J extends Waiting<G>, L extends Line, G extends Gate>(
-  flow: FlowControl<J, L, G>,
-  lane: FlowLane<L>,
+  traffic: TrafficControl<J, L, G>,
+  lane: TrafficLane<L>,
   now: number,
 ): number {
-  const closed = waitingNames(lane).filter((name) => flow.room(lane.queue, name, now) === 0)
-  return Math.min(...closed.map((name) => flow.opensAt(lane.queue, name, now)), Number.POSITIVE_INFINITY)
+  const closed = waitingNames(lane).filter((name) => traffic.room(lane.queue, name, now) === 0)
+  return Math.min(...closed.map((name) => traffic.opensAt(lane.queue, name, now)), Number.POSITIVE_INFINITY)
 }
 
 /** Of the lines that have jobs; the plain one's is empty. */
-function waitingNames({ hasPlain, lines }: FlowLane<Line>): string[] {
+function waitingNames({ hasPlain, lines }: TrafficLane<Line>): string[] {
   const names = lines.filter(({ size }) => size > 0).map(({ name }) => name)
   return hasPlain ? ['', ...names] : names
 }
 
 /** Starts up to `count` jobs of a lane. */
 export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gate>(
-  flow: FlowControl<J, L, G>,
-  lane: FlowLane<L>,
+  traffic: TrafficControl<J, L, G>,
+  lane: TrafficLane<L>,
   count: number,
   { turn, now, plain, start }: TakeFromLane<J>,
 ): LaneTaken {
@@ -80,19 +80,20 @@ export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gat
 
   function takeOpen(most: number): number {
     const open: (L | undefined)[] = []
-    if (lane.hasPlain && flow.room(queue, '', now) > 0) open.push(undefined)
-    for (const line of lane.lines) if (line.size > 0 && flow.room(queue, line.name, now) > 0) open.push(line)
+    if (lane.hasPlain && traffic.room(queue, '', now) > 0) open.push(undefined)
+    for (const line of lane.lines)
+      if (line.size > 0 && traffic.room(queue, line.name, now) > 0) open.push(line)
     return takeByTurns(open, most, turn, (line, share) =>
       line === undefined ? takeFromPlain(share) : takeFromLine(line, share),
     )
   }
 
   function takeFromLine(line: L, share: number): number {
-    const most = Math.min(share, flow.room(queue, line.name, now))
-    const taken = flow.take(line, most, now)
+    const most = Math.min(share, traffic.room(queue, line.name, now))
+    const taken = traffic.take(line, most, now)
     if (taken.moved) moved = true
     if (taken.jobs.length < most && line.size > 0) more = true
-    const suspect = flow.isSuspect(line.name)
+    const suspect = traffic.isSuspect(line.name)
     for (const job of taken.jobs) start(job, suspect)
     return taken.jobs.length
   }
@@ -101,7 +102,7 @@ export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gat
   function takeFromPlain(share: number): number {
     let taken = 0
     for (let looked = 0; ; ) {
-      const most = Math.min(share - taken, flow.room(queue, '', now))
+      const most = Math.min(share - taken, traffic.room(queue, '', now))
       if (most <= 0) break
       if (looked >= mostMoved) {
         more ||= lane.hasPlain
@@ -112,15 +113,15 @@ export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gat
       looked += jobs.length
       let free = 0
       for (const job of jobs) {
-        if (flow.jobGate(job.job.name) === undefined) {
+        if (traffic.jobGate(job.job.name) === undefined) {
           start(job, false)
           free++
         } else {
-          flow.enter(job, false, now)
+          traffic.enter(job, false, now)
           moved = true
         }
       }
-      flow.started(queue, '', free, now)
+      traffic.started(queue, '', free, now)
       taken += free
     }
     return taken

@@ -4,11 +4,11 @@
  * with what makes stores do it.
  */
 import assert from 'node:assert/strict'
-import type { BreakerPhase } from '../../core/flow/breaker.js'
-import type { FlowChange, FlowSettings, GateRef, Limit } from '../../core/flow/settings.js'
 import type { JobState, NewJob } from '../../core/job.js'
 import type { Pick } from '../../core/lanes.js'
-import { longestWindow } from './flow-parts.js'
+import type { BreakerPhase } from '../../core/traffic/breaker.js'
+import type { GateRef, Limit, TrafficChange, TrafficSettings } from '../../core/traffic/settings.js'
+import { longestWindow } from './traffic-parts.js'
 
 export interface OracleJob {
   readonly job: NewJob
@@ -38,7 +38,7 @@ interface Window {
   readonly starts: number[]
 }
 
-export class FlowOracle {
+export class TrafficOracle {
   now = 0
   readonly jobs = new Map<string, OracleJob>()
   readonly pausedQueues = new Set<string>()
@@ -46,7 +46,7 @@ export class FlowOracle {
   readonly openedByHand = new Set<string>()
   /** As the store tells them. */
   readonly #phases = new Map<string, { readonly phase: BreakerPhase; readonly since: number }>()
-  readonly #levels = new Map<GateName, { declared: FlowSettings; chosen: FlowSettings }>()
+  readonly #levels = new Map<GateName, { declared: TrafficSettings; chosen: TrafficSettings }>()
   readonly #windows = new Map<GateName, Window>()
   /** All that ever started, whatever the limits were at the time. */
   readonly #starts = new Map<GateName, number[]>()
@@ -54,7 +54,7 @@ export class FlowOracle {
   /** A window longer than 100 ms is counted in slots of up to this length. */
   #slack = 0
 
-  configure(ref: GateRef, change: FlowChange, declared: boolean): void {
+  configure(ref: GateRef, change: TrafficChange, declared: boolean): void {
     const name = nameOf(ref)
     const levels = this.#levels.get(name) ?? { declared: {}, chosen: {} }
     const level = declared ? 'declared' : 'chosen'
@@ -62,7 +62,7 @@ export class FlowOracle {
     for (const window of this.#windows.keys()) this.#refresh(window)
   }
 
-  settings(name: GateName): FlowSettings {
+  settings(name: GateName): TrafficSettings {
     const levels = this.#levels.get(name)
     return merged(levels?.declared ?? {}, levels?.chosen ?? {})
   }
@@ -78,8 +78,8 @@ export class FlowOracle {
   gatesOf({ job }: OracleJob): GateName[] {
     const { limiter } = this.settings(`job::${job.name}`)
     const names = [`queue::${job.queue}`, `job::${job.name}`]
-    if (job.flow?.group !== undefined) names.push(`group:${job.queue}:${job.flow.group}`)
-    if (job.flow?.key !== undefined) names.push(`key:${job.name}:${job.flow.key}`)
+    if (job.traffic?.group !== undefined) names.push(`group:${job.queue}:${job.traffic.group}`)
+    if (job.traffic?.key !== undefined) names.push(`key:${job.name}:${job.traffic.key}`)
     if (limiter !== undefined) names.push(`limiter::${limiter}`)
     return names
   }
@@ -91,7 +91,7 @@ export class FlowOracle {
   }
 
   hold({ job }: OracleJob, until: number): void {
-    const key = job.flow?.key
+    const key = job.traffic?.key
     const name = key === undefined ? `job::${job.name}` : `key:${job.name}:${key}`
     this.#heldUntil.set(name, Math.max(until, this.#heldUntil.get(name) ?? 0))
   }
@@ -248,7 +248,7 @@ export class FlowOracle {
 }
 
 /** Field by field, those of a limit too; null clears. */
-function merged(under: FlowSettings, over: FlowChange): FlowSettings {
+function merged(under: TrafficSettings, over: TrafficChange): TrafficSettings {
   const all: Record<string, unknown> = { ...under }
   for (const [field, value] of Object.entries(over)) {
     if (value === null) delete all[field]

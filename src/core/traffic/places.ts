@@ -1,19 +1,19 @@
-/** What flow control knows of jobs and lines, and what it asks of the engine that keeps them. */
+/** What traffic control knows of jobs and lines, and what it asks of the engine that keeps them. */
 
 import type { Gate } from './gate.js'
-import type { GateRef, JobFlow } from './settings.js'
+import type { GateRef, JobTraffic } from './settings.js'
 import type { TurnOwner } from './turns.js'
 
-/** What flow control needs to know of a job. */
-export interface FlowSubject {
+/** What traffic control needs to know of a job. */
+export interface TrafficSubject {
   readonly name: string
   readonly queue: string
   readonly lane: number
-  readonly flow: JobFlow | undefined
+  readonly traffic: JobTraffic | undefined
 }
 
 export interface Waiting<G extends Gate = Gate> {
-  readonly job: FlowSubject
+  readonly job: TrafficSubject
   /** Its turn. */
   rank: number
   /** Remembered here while it waits. */
@@ -38,7 +38,7 @@ export interface DuePlace {
 }
 
 /** What an engine keeps, all of it inside the step that is being carried out. */
-export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+export interface TrafficPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
   /** Calls `forget` if others may have changed what is remembered here. */
   refresh(): void
   findGate(ref: GateRef): G | undefined
@@ -70,10 +70,10 @@ export interface FlowPlaces<J extends Waiting<G>, L extends Line, G extends Gate
   activeGates(of: 'queue' | 'job'): G[]
   /** Jobs of a queue or a definition that run now. */
   running(ref: GateRef): number
-  /** From now on the queues that have such jobs know that flow control concerns them. */
+  /** From now on the queues that have such jobs know that traffic control concerns them. */
   concern(ref: GateRef): void
   /** A permit came back: jobs of the same queue, and of the same definition in other queues, may start. */
-  ready(job: FlowSubject): void
+  ready(job: TrafficSubject): void
   breakerChanged(job: string, gate: G): void
   quarantined(job: string, on: boolean): void
 }

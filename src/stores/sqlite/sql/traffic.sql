@@ -59,17 +59,17 @@ UPDATE millrace_job SET turn = ? WHERE seq = ?
 -- :remove
 DELETE FROM millrace_turn WHERE line = ? AND rank = ? AND seq = ?
 
--- :subjects  what flow control needs to know of jobs at these positions
+-- :subjects  what traffic control needs to know of jobs at these positions
 SELECT seq, kind, grp, key, gated FROM millrace_job WHERE seq BETWEEN ? AND ? AND (grp IS NOT NULL OR key IS NOT NULL)
 
 -- :subject
 SELECT seq, kind, grp, key, gated, turn FROM millrace_job WHERE seq = ?
 
 -- :concernQueue
-UPDATE millrace_queue SET flow = 1 WHERE name = ?
+UPDATE millrace_queue SET traffic = 1 WHERE name = ?
 
 -- :concernJob
-UPDATE millrace_queue SET flow = 1 WHERE id IN (SELECT queue FROM millrace_kind WHERE name = ?)
+UPDATE millrace_queue SET traffic = 1 WHERE id IN (SELECT queue FROM millrace_kind WHERE name = ?)
 
 -- :runningOfQueue
 SELECT t.kind, t.n FROM millrace_tally t JOIN millrace_kind k ON k.id = t.kind JOIN millrace_queue q ON q.id = k.queue

@@ -1,14 +1,14 @@
-import type { FlowControl } from '../../core/flow/control.js'
-import { Gate } from '../../core/flow/gate.js'
-import type { DuePlace, FlowPlaces, FlowSubject, Line } from '../../core/flow/places.js'
-import { type GateRef, ownerOf } from '../../core/flow/settings.js'
+import type { TrafficControl } from '../../core/traffic/control.js'
+import { Gate } from '../../core/traffic/gate.js'
+import type { DuePlace, Line, TrafficPlaces, TrafficSubject } from '../../core/traffic/places.js'
+import { type GateRef, ownerOf } from '../../core/traffic/settings.js'
 import { type Entry, storyOf } from './entry.js'
 import type { Kinds } from './kind.js'
 import { Sorted } from './sorted.js'
 import type { Signals } from './subscribe.js'
 
 /** Places are numbered as they come. */
-export class FlowLine implements Line {
+export class TrafficLine implements Line {
   readonly num: number
   readonly queue: string
   readonly lane: number
@@ -58,12 +58,12 @@ interface Fading {
   readonly gate: ParkingGate
 }
 
-export type Place = FlowLine | ParkingGate
+export type Place = TrafficLine | ParkingGate
 export type { ParkingGate }
 
-export type Flow = FlowControl<Entry, FlowLine, ParkingGate>
+export type Traffic = TrafficControl<Entry, TrafficLine, ParkingGate>
 
-export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
+export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
   readonly #kinds: Kinds
   readonly #signals: Signals
   /** By scope, owner and name. */
@@ -74,7 +74,7 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     key: new Map(),
     limiter: new Map(),
   }
-  readonly #lines: FlowLine[] = []
+  readonly #lines: TrafficLine[] = []
   readonly #due = new Sorted<ParkingGate>()
   readonly #fading = new Sorted<Fading>()
   #count = 0
@@ -176,27 +176,27 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     }
   }
 
-  line(queue: string, lane: number, name: string): FlowLine {
-    const lines = this.#kinds.queue(queue).flowLines[lane] as FlowLine[]
+  line(queue: string, lane: number, name: string): TrafficLine {
+    const lines = this.#kinds.queue(queue).trafficLines[lane] as TrafficLine[]
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
-      line = new FlowLine(++this.#count, queue, lane, name)
+      line = new TrafficLine(++this.#count, queue, lane, name)
       lines.push(line)
       this.#lines.push(line)
-      this.#kinds.queue(queue).flow = true
+      this.#kinds.queue(queue).traffic = true
     }
     return line
   }
 
   keepLine(): void {}
 
-  takeHeads(line: FlowLine, count: number): Entry[] {
+  takeHeads(line: TrafficLine, count: number): Entry[] {
     const heads = line.jobs.take(count)
     for (const entry of heads) storyOf(entry).place = undefined
     return heads
   }
 
-  stand(entry: Entry, line: FlowLine): void {
+  stand(entry: Entry, line: TrafficLine): void {
     storyOf(entry).place = line
     line.jobs.add(entry)
   }
@@ -217,7 +217,7 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
     const place = storyOf(entry).place as Place
     storyOf(entry).place = undefined
     place.jobs.delete(entry)
-    return place instanceof FlowLine
+    return place instanceof TrafficLine
       ? { line: place.num, behind: undefined }
       : { line: entry.rank, behind: place }
   }
@@ -235,14 +235,14 @@ export class Places implements FlowPlaces<Entry, FlowLine, ParkingGate> {
   }
 
   concern(ref: GateRef): void {
-    if (ref.of === 'queue') this.#kinds.queue(ref.name).flow = true
+    if (ref.of === 'queue') this.#kinds.queue(ref.name).traffic = true
     else this.#kinds.limited.add(ref.name)
     for (const kind of this.#kinds.all()) {
-      if (ref.of === 'job' && kind.name === ref.name) kind.queue.flow = true
+      if (ref.of === 'job' && kind.name === ref.name) kind.queue.traffic = true
     }
   }
 
-  ready({ queue, name }: FlowSubject): void {
+  ready({ queue, name }: TrafficSubject): void {
     this.#signals.ready(queue)
     for (const kind of this.#kinds.all()) if (kind.name === name) this.#signals.ready(kind.queue.name)
   }

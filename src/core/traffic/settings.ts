@@ -1,5 +1,5 @@
 /**
- * Flow control as settings: what an operator or a definition may set for a queue, a definition, a group or a
+ * Traffic control as settings: what an operator or a definition may set for a queue, a definition, a group or a
  * limiter. Each place has two levels, what the code declares and what was chosen at run time; the second wins,
  * field by field, until it is cleared.
  */
@@ -30,7 +30,7 @@ export interface Limit {
   readonly concurrency?: number | undefined
 }
 
-export interface FlowSettings {
+export interface TrafficSettings {
   /** Of all its jobs together. */
   readonly limit?: Limit | undefined
   /** Of each group of a queue, or each key of a definition. */
@@ -48,19 +48,19 @@ export interface FlowSettings {
 }
 
 /** What changes; null takes a field back to what the other level says. Rate and concurrency change apart. */
-export type FlowChange = {
-  readonly [K in keyof FlowSettings]?: K extends 'limit' | 'each'
-    ? Nullable<FlowSettings[K]>
-    : FlowSettings[K] | null
+export type TrafficChange = {
+  readonly [K in keyof TrafficSettings]?: K extends 'limit' | 'each'
+    ? Nullable<TrafficSettings[K]>
+    : TrafficSettings[K] | null
 }
 
-type Each = NonNullable<FlowSettings['each']>
+type Each = NonNullable<TrafficSettings['each']>
 
 type Nullable<T> = { readonly [K in keyof NonNullable<T>]?: NonNullable<T>[K] | null } | null | undefined
 
-export function changed(settings: FlowSettings, change: FlowChange): FlowSettings {
+export function changed(settings: TrafficSettings, change: TrafficChange): TrafficSettings {
   const { limit, each } = change
-  return onlySaid<FlowSettings>({
+  return onlySaid<TrafficSettings>({
     ...settings,
     ...change,
     limit: limit && onlySaid<Limit>({ ...settings.limit, ...limit }),
@@ -71,8 +71,8 @@ export function changed(settings: FlowSettings, change: FlowChange): FlowSetting
 }
 
 /** What holds: the chosen over the declared, field by field. */
-export function effective(declared: FlowSettings, chosen: FlowSettings): FlowSettings {
-  return onlySaid<FlowSettings>({
+export function effective(declared: TrafficSettings, chosen: TrafficSettings): TrafficSettings {
+  return onlySaid<TrafficSettings>({
     ...declared,
     ...chosen,
     limit: onlySaid<Limit>({ ...declared.limit, ...chosen.limit }),
@@ -93,7 +93,7 @@ function isEmpty(value: unknown): boolean {
 }
 
 /** What a job brings with it; undefined for one that nothing but its queue can hold up. */
-export interface JobFlow {
+export interface JobTraffic {
   /** Its definition has limits or a breaker, so it waits apart from those that have none. */
   readonly gated: boolean
   readonly group: string | undefined

@@ -1,6 +1,5 @@
 /** One random run: each step done to a store, judged by the oracle, and told as an observation. */
 import assert from 'node:assert/strict'
-import { type GateRef, ownerOf } from '../../core/flow/settings.js'
 import { isFinal, type NewJob } from '../../core/job.js'
 import { type LanePolicy, planPicks, spreadTurns } from '../../core/lanes.js'
 import { limited, type Outcome, released, snoozed } from '../../core/lifecycle.js'
@@ -12,18 +11,7 @@ import type {
   Settlement,
   Store,
 } from '../../core/store.js'
-import { FlowOracle, nameOf, type OracleJob } from './flow-oracle.js'
-import {
-  type ClaimStep,
-  flowOf,
-  groups,
-  keys,
-  limiter,
-  names,
-  type OutcomeStep,
-  queues,
-} from './flow-parts.js'
-import type { FlowJobStep, FlowStep } from './flow-steps.js'
+import { type GateRef, ownerOf } from '../../core/traffic/settings.js'
 import type { StoreHarness } from './harness.js'
 import {
   complete,
@@ -39,14 +27,26 @@ import {
   sweep,
   timeOf,
 } from './helpers.js'
+import { nameOf, type OracleJob, TrafficOracle } from './traffic-oracle.js'
+import {
+  type ClaimStep,
+  groups,
+  keys,
+  limiter,
+  names,
+  type OutcomeStep,
+  queues,
+  trafficOf,
+} from './traffic-parts.js'
+import type { TrafficJobStep, TrafficStep } from './traffic-steps.js'
 
 const weighted: LanePolicy = { strict: false, turns: spreadTurns([8, 4, 2, 1]), reserved: [0, 0, 0, 0] }
 
-export class FlowRun {
+export class TrafficRun {
   readonly #harness: StoreHarness
   /** Handles on the same data, used one after the other. */
   readonly #handles: readonly Store[]
-  readonly #oracle = new FlowOracle()
+  readonly #oracle = new TrafficOracle()
   /** Jobs that each worker was given: its turns. */
   readonly #turns = new Map<string, number>()
   #uses = 0
@@ -78,14 +78,14 @@ export class FlowRun {
   }
 
   /** Returns what the store showed, for comparison with another. */
-  async take(step: FlowStep): Promise<unknown> {
+  async take(step: TrafficStep): Promise<unknown> {
     const seen = await this.#do(step)
     this.#uses++
     await this.#seePhases()
     return seen
   }
 
-  #do(step: FlowStep): Promise<unknown> {
+  #do(step: TrafficStep): Promise<unknown> {
     switch (step.step) {
       case 'insert':
         return this.#insert(step.jobs.flatMap((job) => this.#newJobs(job)))
@@ -115,12 +115,12 @@ export class FlowRun {
     }
   }
 
-  #newJobs({ count, ...step }: FlowJobStep): NewJob[] {
+  #newJobs({ count, ...step }: TrafficJobStep): NewJob[] {
     const { queue, name, lane, delay } = step
-    const flow = flowOf(step)
+    const traffic = trafficOf(step)
     return Array.from({ length: count }, () => {
       const id = `j${++this.#ids}`
-      return newJob({ id, queue, name, lane, delay, flow, maxCrashes: 100 })
+      return newJob({ id, queue, name, lane, delay, traffic, maxCrashes: 100 })
     })
   }
 
@@ -139,7 +139,7 @@ export class FlowRun {
     })
   }
 
-  async #exchange(step: Extract<FlowStep, { step: 'exchange' }>): Promise<unknown> {
+  async #exchange(step: Extract<TrafficStep, { step: 'exchange' }>): Promise<unknown> {
     const oracle = this.#oracle
     const ended = oracle.runsOf(step.worker).slice(0, step.outcomes.length)
     const inserts = step.inserts === undefined ? undefined : this.#newJobs(step.inserts)
@@ -249,7 +249,7 @@ export class FlowRun {
     return result
   }
 
-  async #operate({ first, count, command }: Extract<FlowStep, { step: 'operate' }>): Promise<unknown> {
+  async #operate({ first, count, command }: Extract<TrafficStep, { step: 'operate' }>): Promise<unknown> {
     const { jobs, now } = this.#oracle
     const ids = [...jobs.keys()].slice(first, first + count)
     const { affected, asked, refused } = await this.#store.operate({ ids }, commands[command])
@@ -373,7 +373,7 @@ export class FlowRun {
   }
 }
 
-const commands: Record<Extract<FlowStep, { step: 'operate' }>['command'], Command> = {
+const commands: Record<Extract<TrafficStep, { step: 'operate' }>['command'], Command> = {
   cancel: { do: 'cancel', reason: 'not wanted', retain: 1_000_000_000 },
   remove: { do: 'remove' },
   promote: { do: 'promote' },

@@ -142,6 +142,6 @@ function job(id: string): NewJob {
     dedupe: undefined,
     family: undefined,
     guard: undefined,
-    flow: { gated: true, group: undefined, key: 'k' },
+    traffic: { gated: true, group: undefined, key: 'k' },
   }
 }

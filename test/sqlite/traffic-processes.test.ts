@@ -21,7 +21,7 @@ test('four processes keep rate and concurrency, some of them killed and replaced
   const path = file()
   const store = new SqliteStore({ file: path, synchronous: 'normal' })
   await store.open()
-  const fleet = new Fleet(store, 'flow-process.js', { file: path, leaseMs: 600 })
+  const fleet = new Fleet(store, 'traffic-process.js', { file: path, leaseMs: 600 })
   const { random, seed } = fleet
   try {
     await store.configure({
@@ -96,7 +96,7 @@ function job(random: Random, id: string, ids: string[]): NewJob {
     dedupe: undefined,
     family: undefined,
     guard: undefined,
-    flow: {
+    traffic: {
       gated: true,
       group: random.chance(0.7) ? `group-${random.integer(1, 8)}` : undefined,
       key: random.chance(0.7) ? `key-${random.integer(1, 12)}` : undefined,

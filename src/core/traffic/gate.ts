@@ -31,10 +31,10 @@ import { noSpan, type Span, spanIsAhead, spanSetBack } from './set-back.js'
 import {
   changed,
   effective,
-  type FlowChange,
-  type FlowSettings,
   type GateRef,
   type Limit,
+  type TrafficChange,
+  type TrafficSettings,
 } from './settings.js'
 import type { TurnOwner } from './turns.js'
 
@@ -42,7 +42,7 @@ import type { TurnOwner } from './turns.js'
 interface Rules {
   readonly limit: Limit
   readonly paused: boolean
-  readonly breaker: FlowSettings['breaker']
+  readonly breaker: TrafficSettings['breaker']
   readonly weight: number
 }
 
@@ -50,7 +50,7 @@ interface Rules {
 const aMoment = 20
 
 const noLimit: Limit = {}
-const noSettings: FlowSettings = {}
+const noSettings: TrafficSettings = {}
 
 /** What a group or key has in one line. Lines open and close apart, so what waits for each is known apart. */
 export interface LineShare extends TurnOwner {
@@ -89,17 +89,17 @@ export class Gate {
   reserved: Reservation | undefined = undefined
   /** Marks of a queue's depth that were reached; see depth.ts. */
   full = 0
-  #declared: FlowSettings
-  #chosen: FlowSettings
-  #settings: FlowSettings
+  #declared: TrafficSettings
+  #chosen: TrafficSettings
+  #settings: TrafficSettings
   #rules: Rules | undefined
-  #rulesEach: FlowSettings['each']
+  #rulesEach: TrafficSettings['each']
 
   constructor(
     ref: GateRef,
     parent: Gate | undefined,
-    declared: FlowSettings = noSettings,
-    chosen: FlowSettings = noSettings,
+    declared: TrafficSettings = noSettings,
+    chosen: TrafficSettings = noSettings,
   ) {
     this.ref = ref
     this.parent = parent
@@ -109,20 +109,20 @@ export class Gate {
   }
 
   /** From the code. */
-  get declared(): FlowSettings {
+  get declared(): TrafficSettings {
     return this.#declared
   }
 
   /** Chosen at run time. */
-  get chosen(): FlowSettings {
+  get chosen(): TrafficSettings {
     return this.#chosen
   }
 
-  get settings(): FlowSettings {
+  get settings(): TrafficSettings {
     return this.#settings
   }
 
-  change(change: FlowChange, declared: boolean): void {
+  change(change: TrafficChange, declared: boolean): void {
     if (declared) this.#declared = changed(this.#declared, change)
     else this.#chosen = changed(this.#chosen, change)
     this.#settings = effective(this.#declared, this.#chosen)
