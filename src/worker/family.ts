@@ -7,7 +7,7 @@ import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
 import { type ClaimedJob, type FinalState, isFinal, type NewJob } from '../core/job.js'
-import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
+import { cancelled, failed, type Outcome, snoozed } from '../core/lifecycle.js'
 import { wakeBatch } from './batch-callbacks.js'
 import { linksOf } from './links.js'
 import type { Run } from './run.js'
@@ -29,7 +29,9 @@ export async function obstacle(
   const links = await inTheWay(run.job.id, runtime)
   const compensated = links.find(({ onFailure }) => onFailure === 'compensate')
   if (compensated !== undefined) {
-    run.consequences = await undoOf(run, runtime, jobs)
+    const { below, completed, isQuiet } = await lookBelow(run.job.id, runtime)
+    if (!isQuiet) return snoozed(untilQuiet)
+    run.consequences = await undoOf(below, completed, runtime, jobs)
     return dies(run, runtime, childFailed('COMPENSATED', compensated, `; what undoes the others was added`))
   }
   const dead = links.find(({ end }) => end === 'dead')
@@ -54,13 +56,16 @@ function dies(run: Run, runtime: Runtime, error: MillraceError): Outcome {
   return failed(run.job, verdict, run.policy.backoff, run.policy.retain, runtime.random)
 }
 
+/** Below a job that was cancelled, some may still run, or were replayed: what they do is to be undone too. */
+const untilQuiet = 1000
+
 /** What undoes all that completed below it, the last one first, each after the one before. */
 async function undoOf(
-  run: Run,
+  below: ReadonlySet<string>,
+  completed: readonly LinkRecord[],
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<NewJob[] | undefined> {
-  const { below, completed } = await lookBelow(run.job.id, runtime)
   const done: LinkRecord[] = []
   for (const link of completed) if (!(await isNeeded(link.child, below, runtime))) done.push(link)
   // Those that were found first waited for the others: of two that ended at once, they came later.
@@ -68,12 +73,18 @@ async function undoOf(
   return done.length === 0 ? undefined : makeUndo(runtime, jobs, done)
 }
 
-/** It and all that it waited for, directly or not; and what of that can be undone. */
-async function lookBelow(
-  id: string,
-  runtime: Runtime,
-): Promise<{ below: ReadonlySet<string>; completed: LinkRecord[] }> {
+interface Below {
+  /** It and all that it waited for, directly or not. */
+  readonly below: ReadonlySet<string>
+  /** What of that can be undone. */
+  readonly completed: LinkRecord[]
+  /** All of that has ended. */
+  readonly isQuiet: boolean
+}
+
+async function lookBelow(id: string, runtime: Runtime): Promise<Below> {
   const below = new Set([id])
+  let isQuiet = true
   const completed: LinkRecord[] = []
   for (let parents = [id]; parents.length > 0; ) {
     const next: string[] = []
@@ -82,13 +93,14 @@ async function lookBelow(
       for await (const link of linksOf(runtime, { parents: parents.slice(i, i + bounds.page) })) {
         if (!below.has(link.child)) next.push(link.child)
         below.add(link.child)
+        if (link.end === undefined) isQuiet = false
         const isUndone = completed.some(({ child }) => child === link.child)
         if (link.end === 'completed' && link.undo !== undefined && !isUndone) level.set(link.child, link)
       }
     completed.push(...[...level.values()].reverse())
     parents = next
   }
-  return { below, completed }
+  return { below, completed, isQuiet }
 }
 
 /** A job of another branch has used it, or will, because nothing stands in its way: then it stays as it is. */

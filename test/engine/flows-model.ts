@@ -4,7 +4,7 @@
  */
 
 export type End = 'completed' | 'dead' | 'cancelled'
-export type State = End | 'blocked' | 'pending' | 'gone'
+export type State = End | 'blocked' | 'pending' | 'scheduled' | 'gone'
 export type Policy = 'fail' | 'continue' | 'ignore' | 'compensate'
 type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
 
@@ -58,7 +58,7 @@ export class ModelNode {
   }
 
   get isLive(): boolean {
-    return this.state === 'blocked' || this.state === 'pending'
+    return this.state === 'blocked' || this.state === 'pending' || this.state === 'scheduled'
   }
 }
 
@@ -107,9 +107,11 @@ export class FlowModel {
     for (let changed = true; changed; ) {
       changed = false
       for (const node of [...this.nodes.values()]) {
-        if (node.state !== 'pending' || !queues.includes(node.plan.queue)) continue
+        const { state } = node
+        const isReady = state === 'pending' || state === 'scheduled'
+        if (!isReady || !queues.includes(node.plan.queue)) continue
         this.#run(node)
-        changed = true
+        changed ||= node.state !== 'scheduled' || state !== 'scheduled'
       }
     }
   }
@@ -172,19 +174,29 @@ export class FlowModel {
 
   #fall(node: ModelNode, inTheWay: readonly (readonly [string, Link])[]): void {
     if (inTheWay.some(([child]) => this.of(child).plan.policy === 'compensate')) {
-      this.#undoBelow(node)
+      const below = this.#below(node)
+      const links = [...below].flatMap(({ state, links }) => (state === 'gone' ? [] : [...links.values()]))
+      if (links.some(({ end }) => end === undefined)) {
+        node.state = 'scheduled'
+        return
+      }
+      this.#undo(below)
       return this.#end(node, 'dead', 'COMPENSATED')
     }
     if (inTheWay.some(([, { end }]) => end === 'dead')) return this.#end(node, 'dead', 'CHILD_FAILED')
     this.#end(node, 'cancelled')
   }
 
-  /** Each once, unless a job of another branch has used it or will. */
-  #undoBelow(top: ModelNode): void {
+  /** Who is kept no more took with it what it knew of its own children. */
+  #below(top: ModelNode): Set<ModelNode> {
     const below = new Set<ModelNode>([top])
-    // Who is kept no more took with it what it knew of its own children.
     for (const node of below)
       if (node.state !== 'gone') for (const child of node.links.keys()) below.add(this.of(child))
+    return below
+  }
+
+  /** Each once, unless a job of another branch has used it or will. */
+  #undo(below: ReadonlySet<ModelNode>): void {
     const isOther = (id: string) => !below.has(this.of(id))
     const isNeededBy = (one: ModelNode) => one.state === 'completed' || (one.isLive && !this.#isHindered(one))
     for (const node of below)
@@ -264,7 +276,8 @@ export class FlowModel {
       if (revives) this.#reopen(parent)
       link.end = undefined
       const hasBusiness = parent.open || parent.alarmed
-      if (revives || (parent.state === 'pending' && !hasBusiness)) parent.state = 'blocked'
+      if (revives || (['pending', 'scheduled'].includes(parent.state) && !hasBusiness))
+        parent.state = 'blocked'
       if (revives) parent.attempts = 0
     }
   }

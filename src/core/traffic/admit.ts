@@ -68,7 +68,7 @@ export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): In
 }
 
 /**
- * A full queue refuses a traffic as a whole, by the job that it leads to; the others are orphans then. It never
+ * A full queue refuses a flow as a whole, by the job that it leads to; the others are orphans then. It never
  * drops or puts off parts of one.
  */
 function admitRelative(entrance: Entrance<HeldJob>, job: NewJob, family: NewFamily): InsertResult {
