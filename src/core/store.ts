@@ -240,7 +240,10 @@ export interface RetryChange {
   readonly queue?: string
   readonly maxAttempts?: number
   readonly overrides?: string
-  /** Forgets the steps of earlier runs, as a job that had completed does in any case. */
+  /**
+   * Forgets the steps of earlier runs and the children that they added, which go on by themselves; as a job that had
+   * completed does in any case.
+   */
   readonly fresh?: boolean
 }
 

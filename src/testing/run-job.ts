@@ -107,7 +107,7 @@ class Trial<R> {
     const { events, clock } = this.runtime
     events.on('progress', (event) => this.#progress.push(event.progress))
     events.on('log', ({ level, text }) => this.#logs.push({ level, text }))
-    this.#steps = memosOf(options.steps ?? {})
+    this.#steps = memosOf({ ...options.steps, ...children.fans })
     const listener: RunListener = {
       id: 'test',
       steps: stepsInMemory(this.#steps, (jobs) => {
@@ -168,7 +168,10 @@ function memosOf(values: Readonly<Record<string, unknown>>): Map<string, StepRec
 
 function stepsInMemory(kept: Map<string, StepRecord>, insert: (jobs: readonly NewJob[]) => void): StepStore {
   return {
-    insert: async (_run, jobs) => insert(jobs),
+    insert: async (_run, jobs, steps) => {
+      insert(jobs)
+      for (const step of steps) kept.set(step.name, step)
+    },
     read: async () => [...kept.values()],
     write: async (_run, steps) => {
       for (const step of steps) kept.set(step.name, step)

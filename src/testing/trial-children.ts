@@ -5,13 +5,14 @@ import { describeFailure } from '../core/failure.js'
 import type { LinkRecord } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import type { LinkPage, LinkQuery } from '../core/store.js'
+import type { Fan } from '../worker/step-children.js'
 
 /** A child that has ended, for a handler that is tried by itself. */
 export interface TrialChild {
   readonly job: AnyJob
   /** Its name in the flow. */
   readonly node?: string
-  /** The `step.children` that added it; that step must be among `steps`, with the number of its children. */
+  /** The `step.children` that added it: that step is done, and these are all of its children. */
   readonly step?: string
   readonly result?: unknown
   /** What it died of; then it has no result. */
@@ -22,16 +23,22 @@ export interface TrialChild {
 export class TrialChildren {
   readonly #links: LinkRecord[] = []
   readonly #parent: string
+  /** What the steps that added them kept. */
+  readonly fans: Readonly<Record<string, Fan>>
 
   constructor(parent: string, given: readonly TrialChild[]) {
     this.#parent = parent
     const counts = new Map<string, number>()
     for (const child of given) {
-      const group = child.step ?? 'child'
+      const group = child.step ?? ''
       const count = counts.get(group) ?? 0
       counts.set(group, count + 1)
       this.#links.push(ended(parent, `${parent}.${group}.${String(count).padStart(7, '0')}`, child))
     }
+    counts.delete('')
+    this.fans = Object.fromEntries(
+      [...counts].map(([step, count]) => [step, { id: `${parent}.${step}`, count }]),
+    )
   }
 
   add(jobs: readonly NewJob[]): void {

@@ -271,7 +271,7 @@ export class Run implements JobContext {
       write: (records) => steps.write(this, records),
       begin: () => steps.begin(this),
       addChildren: async (batch) => {
-        await steps.insert(this, await childJobs(this, this.#runtime, batch))
+        await steps.insert(this, await childJobs(this, this.#runtime, batch), batch.steps)
       },
       readChildren: this.readChildren,
       suspend: (wait) => this.#listener.suspended(this, wait),

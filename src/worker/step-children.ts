@@ -6,17 +6,29 @@ import { type AnyJob, type Child, checkDefinition } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
-import { invalid, jobId, noUnknown, oneOf } from '../core/options.js'
+import { noUnknown, oneOf } from '../core/options.js'
 import { nodeOptions } from '../core/plan.js'
+import type { StepRecord } from '../core/step.js'
 import type { ChildrenOptions } from '../core/step-function.js'
 import type { Run } from './run.js'
 
-/** Children of one step, a bounded number of them. */
+/** Children of one step, a bounded number of them, and what is to be kept with them. */
 export interface ChildBatch {
   readonly job: AnyJob
   readonly inputs: readonly unknown[]
   readonly ids: readonly string[]
   readonly options: ChildrenOptions | undefined
+  readonly steps: readonly StepRecord[]
+}
+
+/**
+ * What a step that adds children keeps. Their ids are made of its own, so that a run that goes on with it adds none
+ * twice, and one that does it afresh, in another life of the job, takes none of those for its own.
+ */
+export interface Fan {
+  readonly id: string
+  /** Known when all of them are there. */
+  readonly count?: number
 }
 
 const perWrite = 500
@@ -28,39 +40,44 @@ export function checkChildren(job: AnyJob, options: ChildrenOptions = {}): void 
   oneOf(options.onFailure ?? 'fail', ['fail', 'continue', 'ignore'], 'onFailure')
 }
 
-/** Adds them in batches; their ids are made of the step's, so that a run that does it again adds none twice. */
-export async function addAll(
+/** What the step is when these are there, batch by batch. The last one completes it, also when it is empty. */
+export function* batchesOf(
   step: string,
-  job: AnyJob,
+  id: string,
   inputs: Iterable<unknown>,
-  options: ChildrenOptions | undefined,
-  add: (batch: ChildBatch) => Promise<void>,
-): Promise<number> {
+): Generator<Pick<ChildBatch, 'inputs' | 'ids'> & { readonly fan: Fan }> {
   let count = 0
   let batch: unknown[] = []
-  const flush = async () => {
-    const ids = batch.map((_, i) => idOf(step, count + i))
-    await add({ job, inputs: batch, ids, options })
-    count += batch.length
+  const take = () => {
+    const inputs = batch
+    const ids = inputs.map((_, i) => `${id}.${String(count + i).padStart(digits, '0')}`)
+    count += inputs.length
     batch = []
+    return { inputs, ids }
   }
   for (const input of inputs) {
+    if (count + batch.length === bounds.flow) throw tooMany(step)
+    if (batch.length === perWrite) yield { ...take(), fan: { id } }
     batch.push(input)
-    if (count + batch.length > bounds.flow) throw tooMany(step)
-    if (batch.length === perWrite) await flush()
   }
-  if (batch.length > 0) await flush()
-  return count
+  const last = take()
+  yield { ...last, fan: { id, count } }
+}
+
+/** What a step of this name kept, if it added children. */
+export function fanOf(step: string, kept: unknown): Fan {
+  if (typeof (kept as Fan | undefined)?.id !== 'string') throw anotherStep(step)
+  return kept as Fan
 }
 
 /** What has become of a step's children; undefined while some have not ended. */
 export async function childrenOf(
-  step: string,
+  { id: own }: Fan,
   job: AnyJob,
   read: ReadChildren,
 ): Promise<Child[] | undefined> {
   const ended: Child[] = []
-  const isOurs = (id: string) => id.startsWith(`${step}.`) && id.length === step.length + 1 + digits
+  const isOurs = (id: string) => id.startsWith(`${own}.`)
   let cursor: string | undefined
   do {
     const page = await read(job.name, cursor)
@@ -100,18 +117,6 @@ export async function childJobs(run: Run, runtime: Runtime, batch: ChildBatch): 
   return jobs
 }
 
-function idOf(step: string, index: number): string {
-  const id = `${step}.${String(index).padStart(digits, '0')}`
-  if (id.length > bounds.idLength)
-    throw invalid(
-      'step',
-      step,
-      `a shorter name: ids of its children would have ${id.length} characters`,
-      bounds.idLength,
-    )
-  return jobId(id)
-}
-
 function childFailed({ id, name, state, failure }: Child): MillraceError {
   const how = state === 'dead' ? 'died' : 'was cancelled'
   const why = failure === undefined ? '' : `: ${failure.message}`
@@ -125,7 +130,15 @@ function childFailed({ id, name, state, failure }: Child): MillraceError {
 function tooMany(step: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
-    `step ${step} has more than ${bounds.flow} children; let each do more`,
+    `step '${step}' has more than ${bounds.flow} children; let each do more`,
     { field: 'children', limit: bounds.flow },
+  )
+}
+
+function anotherStep(step: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `step '${step}' added no children in an earlier run, it was another one; give new steps new names`,
+    { field: 'step', value: step },
   )
 }

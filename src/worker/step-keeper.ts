@@ -14,8 +14,8 @@ export interface StepStore {
   read(run: Run): Promise<readonly StepRecord[]>
   /** Resolves when they are stored. Rejects with LEASE_LOST when the run may write no more. */
   write(run: Run, steps: readonly StepRecord[]): Promise<void>
-  /** Adds children of its job; resolves when they are there. */
-  insert(run: Run, jobs: readonly NewJob[]): Promise<void>
+  /** Adds children of its job, together with these steps; resolves when they are there. */
+  insert(run: Run, jobs: readonly NewJob[], steps: readonly StepRecord[]): Promise<void>
   begin(run: Run): Promise<StepTransaction>
 }
 
@@ -74,8 +74,8 @@ export class StepKeeper implements StepStore {
     return this.#add(run, steps, [])
   }
 
-  insert(run: Run, jobs: readonly NewJob[]): Promise<void> {
-    return this.#add(run, [], jobs)
+  insert(run: Run, jobs: readonly NewJob[], steps: readonly StepRecord[]): Promise<void> {
+    return this.#add(run, steps, jobs)
   }
 
   #add(run: Run, steps: readonly StepRecord[], inserts: readonly NewJob[]): Promise<void> {

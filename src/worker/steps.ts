@@ -17,8 +17,17 @@ import type {
   WaitForOptions,
 } from '../core/step-function.js'
 import { utf8Length } from '../core/text.js'
+import { newId } from '../system/ids.js'
 import { gather } from '../system/turn.js'
-import { addAll, type ChildBatch, checkChildren, childrenOf, gathered } from './step-children.js'
+import {
+  batchesOf,
+  type ChildBatch,
+  checkChildren,
+  childrenOf,
+  type Fan,
+  fanOf,
+  gathered,
+} from './step-children.js'
 
 /** What the steps of a run need of it, wherever it runs. */
 export interface StepHost {
@@ -223,36 +232,38 @@ export class Steps {
     inputs: Iterable<unknown>,
     options?: ChildrenOptions,
   ): Promise<unknown[]> {
-    const { added, ended } = await this.#taken(base, async (name) => {
+    const { record, ended } = await this.#taken(base, async (name) => {
       const memo = (await this.#load()).get(name)
-      const added = memo ?? (await this.#addChildren(name, job, inputs, options))
-      const ended = await childrenOf(this.#childId(name), job, this.#host.readChildren)
-      return { added, ended }
+      const begun = memo && fanOf(name, this.#decode(memo))
+      const isComplete = memo !== undefined && begun?.count !== undefined
+      const record = isComplete ? memo : await this.#addChildren(name, begun, job, inputs, options)
+      const fan = fanOf(name, this.#decode(record))
+      return { record, ended: await childrenOf(fan, job, this.#host.readChildren) }
     })
     if (ended !== undefined) return gathered(ended, options)
     return new Promise((_, reject) => {
-      this.#open.set(added.name, { record: added, key: undefined, children: true, reject })
+      this.#open.set(record.name, { record, key: undefined, children: true, reject })
       this.#checkSoon()
     })
   }
 
+  /** Each batch is written together with what is known of the step by then. */
   async #addChildren(
     name: string,
+    begun: Fan | undefined,
     job: AnyJob,
     inputs: Iterable<unknown>,
     options: ChildrenOptions | undefined,
   ): Promise<StepRecord> {
     checkChildren(job, options)
     this.#mayGoOn()
-    const add = (batch: ChildBatch) => this.#host.addChildren(batch)
-    const count = await addAll(this.#childId(name), job, inputs, options, add)
-    const done = this.#done(name, count)
-    await this.#keep(done, (steps) => this.#host.write(steps))
-    return done
-  }
-
-  #childId(name: string): string {
-    return `${this.#host.jobId}.${name}`
+    const id = begun?.id ?? newId(this.#host.now())
+    let done: StepRecord | undefined
+    for (const { fan, ...batch } of batchesOf(name, id, inputs)) {
+      done = this.#done(name, fan)
+      await this.#keep(done, (steps) => this.#host.addChildren({ ...batch, job, options, steps }))
+    }
+    return done as StepRecord
   }
 
   async #all(parts: Parts): Promise<unknown> {

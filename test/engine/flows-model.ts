@@ -47,6 +47,8 @@ export class ModelNode {
   alarmed = false
   isOverdue = false
   added = false
+  /** How often it has begun afresh: its step adds other children then. */
+  life = 0
 
   constructor(plan: NodePlan) {
     this.plan = plan
@@ -55,6 +57,12 @@ export class ModelNode {
 
   get waits(): boolean {
     return this.open || [...this.links.values()].some(({ end }) => end === undefined)
+  }
+
+  /** What the step of a fan adds in this life. */
+  get adds(): readonly NodePlan[] {
+    const { adds = [] } = this.plan
+    return this.life === 0 ? adds : adds.map((plan) => ({ ...plan, id: `${plan.id}/${this.life}` }))
   }
 
   get isLive(): boolean {
@@ -128,7 +136,12 @@ export class FlowModel {
     const node = this.of(id)
     if (node.isLive || node.state === 'gone') return
     this.#reopen(node)
-    if (node.state === 'completed') node.added = false
+    if (node.state === 'completed') {
+      // Those of its last life go on without it.
+      for (const { id: own } of node.adds) node.links.delete(own)
+      node.added = false
+      node.life++
+    }
     node.attempts = 0
     node.state = node.waits && !node.open ? 'blocked' : 'pending'
   }
@@ -152,7 +165,7 @@ export class FlowModel {
       .map(([child, { end }]) => `${child} ${end}`)
       .sort()
     if (kind === 'fan' && node.plan.gathers === 'fail') {
-      const own = (node.plan.adds ?? []).map(({ id }) => node.links.get(id)?.end)
+      const own = node.adds.map(({ id }) => node.links.get(id)?.end)
       const failed = own.some((end) => end !== 'completed')
       if (failed) return this.#end(node, 'dead', 'CHILD_FAILED')
     }
@@ -214,8 +227,7 @@ export class FlowModel {
 
   #fanOut(node: ModelNode): void {
     node.added = true
-    const fresh = (node.plan.adds ?? []).filter(({ id }) => !node.links.has(id))
-    this.add(fresh)
+    this.add(node.adds)
     if (node.waits) node.state = 'blocked'
   }
 

@@ -25,14 +25,18 @@ async function randomRun(random: Random, told: string): Promise<void> {
   const trace: string[] = []
   /** Attempts that are still to fail. */
   const fails = new Map<string, number>()
-  const behave = async ({ jobId, children }: JobContext) => {
-    ran.set(jobId, (ran.get(jobId) ?? 0) + 1)
+  /** Ids of what a fan's step adds are the product's to choose. */
+  const ids = new Map<string, string>()
+  const names = new Map<string, string>()
+  const idOf = (name: string) => ids.get(name) ?? name
+  const behave = async ({ jobId, children }: JobContext, own = jobId) => {
+    ran.set(own, (ran.get(own) ?? 0) + 1)
     const all: string[] = []
-    for await (const { id, state } of children()) all.push(`${id} ${state}`)
-    seen.set(jobId, all.sort())
-    const left = fails.get(jobId) ?? 0
-    if (left === 0) return jobId
-    fails.set(jobId, left - 1)
+    for await (const { id, state } of children()) all.push(`${names.get(id) ?? id} ${state}`)
+    seen.set(own, all.sort())
+    const left = fails.get(own) ?? 0
+    if (left === 0) return own
+    fails.set(own, left - 1)
     throw new Error('it fails')
   }
   const policy = {
@@ -40,7 +44,11 @@ async function randomRun(random: Random, told: string): Promise<void> {
     retain: '30d',
     backoff: { type: 'fixed', initialDelay: 0, jitter: 'none' },
   } as const
-  const work = defineJob({ name: 'work', ...policy, run: (_: null, context) => behave(context) })
+  const work = defineJob({
+    name: 'work',
+    ...policy,
+    run: (name: string | null, context) => behave(context, name ?? undefined),
+  })
   const note = defineJob({ name: 'note', ...policy, run: (_: null, context) => behave(context) })
   const undo = defineJob({
     name: 'undo',
@@ -51,21 +59,18 @@ async function randomRun(random: Random, told: string): Promise<void> {
     name: 'fan',
     ...policy,
     async run(onFailure: 'fail' | 'continue' | 'ignore', context) {
-      const adds = fans.get(context.jobId) ?? []
+      await learnNames(context.jobId)
+      const { adds } = model.of(context.jobId)
       if (adds.length > 0) {
         const [first] = adds as [NodePlan]
         const options = { queue: first.queue, onFailure, ...(first.fleeting && { retain: nothing }) }
-        await context.step.children(
-          's',
-          work,
-          adds.map(() => null),
-          options,
-        )
+        const names = adds.map(({ id }) => id)
+        for (const { id, fails: count } of adds) if (!fails.has(id)) fails.set(id, count)
+        await context.step.children('s', work, names, options)
       }
       return behave(context)
     },
   })
-  const fans = new Map<string, readonly NodePlan[]>()
   const jobs: AnyJob[] = [work, note, undo, fan]
   const mill = testMill({ jobs, worker: { queues, concurrency: random.pick([1, 3, 20]) } })
   const store = storeOf(mill)
@@ -139,9 +144,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
   function remember(plans: readonly NodePlan[]): void {
     for (const { id, fails: count, adds } of plans) {
       fails.set(id, count)
-      if (adds === undefined) continue
-      fans.set(id, adds)
-      remember(adds)
+      if (adds !== undefined) remember(adds)
     }
   }
 
@@ -327,7 +330,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
     const id = anyId()
     if (id === undefined || model.of(id).state === 'gone') return
     trace.push(`cancel ${id} ${model.of(id).state}`)
-    await mill.job(id).cancel()
+    await mill.job(idOf(id)).cancel()
     model.cancel(id)
   }
 
@@ -340,7 +343,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
     if (node.plan.kind === 'batch' && node.state === 'completed') return
     const { id } = node.plan
     trace.push(`retry ${id} ${node.state}`)
-    await mill.dead.retry(id)
+    await mill.dead.retry(idOf(id))
     model.retry(id)
   }
 
@@ -348,7 +351,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
     const id = anyId()
     if (id === undefined || model.of(id).state === 'gone') return
     trace.push(`remove ${id} ${model.of(id).state}`)
-    await store.operate({ ids: [id] }, { do: 'remove' })
+    await store.operate({ ids: [idOf(id)] }, { do: 'remove' })
     model.remove(id)
   }
 
@@ -360,13 +363,26 @@ async function randomRun(random: Random, told: string): Promise<void> {
     await mill.queue(queue).pause()
   }
 
+  async function learnNames(fan: string): Promise<void> {
+    const steps = (await store.trail(fan))?.steps ?? []
+    const kept = steps.find(({ name }) => name === 's')
+    if (kept?.value === undefined) return
+    const { id } = JSON.parse(kept.value)
+    model.of(fan).adds.forEach((plan, i) => {
+      const real = `${id}.${String(i).padStart(7, '0')}`
+      ids.set(plan.id, real)
+      names.set(real, plan.id)
+    })
+  }
+
   function anyId(): string | undefined {
     return model.nodes.size === 0 ? undefined : random.pick([...model.nodes.keys()])
   }
 
   async function compare(): Promise<void> {
     const nodes = [...model.nodes.values()]
-    const records = await store.get(nodes.map(({ plan }) => plan.id))
+    for (const { plan } of nodes) if (plan.kind === 'fan') await learnNames(plan.id)
+    const records = await store.get(nodes.map(({ plan }) => idOf(plan.id)))
     const states = (of: (i: number) => string) => nodes.map(({ plan }, i) => `${plan.id}: ${of(i)}`)
     const actual = states((i) => records[i]?.state ?? 'gone')
     const context = () => `${told}\n${trace.join('\n')}`

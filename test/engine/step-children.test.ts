@@ -106,7 +106,8 @@ describe('step.children', () => {
     await mill.drain({ later: true })
     expect((await job.get())?.failure).toMatchObject({ code: 'CHILD_FAILED' })
     broken = false
-    await mill.dead.retry(`${job.id}.parts.0000000`)
+    const [child] = await mill.enqueued(fragile)
+    await mill.dead.retry(child?.id as string)
     expect(await job.state()).toBe('blocked')
     await mill.drain()
     expect(await job.result()).toEqual(['mended'])
@@ -166,7 +167,6 @@ describe('step.children', () => {
       (step) => step.children('b', 5 as never, [1]),
       (step) => step.children('c', square, [1], { onFailure: 'panic' } as never),
       (step) => step.children('d', square, [1], { delay: 5 } as never),
-      (step) => step.children('e'.repeat(100), square, [1]),
     ]
     const parent = defineJob({
       name: 'parent',
@@ -185,7 +185,6 @@ describe('step.children', () => {
       'job is 5; expected a definitio',
       'onFailure is "panic"; expected',
       "step.children has no option 'd",
-      expect.stringMatching(/^step is/),
     ])
   })
 })
@@ -202,10 +201,10 @@ test('runJob shows what a handler adds and lets it see children', async () => {
   const waits = await runJob(parent, [1, 2], { jobId: 'p' })
   expect(waits.state).toBe('blocked')
   expect(waits.enqueued).toEqual([
-    { id: 'p.squares.0000000', name: 'square', input: 1 },
-    { id: 'p.squares.0000001', name: 'square', input: 2 },
+    { id: expect.any(String), name: 'square', input: 1 },
+    { id: expect.any(String), name: 'square', input: 2 },
   ])
   const child = (result: number) => ({ job: square, step: 'squares', result })
-  const ended = await runJob(parent, [1, 2], { steps: { squares: 2 }, children: [child(1), child(4)] })
+  const ended = await runJob(parent, [1, 2], { children: [child(1), child(4)] })
   expect(ended.result).toEqual([1, 4, 1, 4])
 })

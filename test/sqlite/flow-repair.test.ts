@@ -207,8 +207,8 @@ describe('the look is cheap', () => {
       INSERT INTO millrace_parent (seq, children, waiting)
         SELECT seq, 10, iif(state = 4, 10, 0) FROM millrace_job;
       WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
-        INSERT INTO millrace_link (parent, child, name, on_failure, wakes)
-        SELECT seq, id || '.' || i, 'made', 'fail', 0 FROM millrace_job, n WHERE state = 4;
+        INSERT INTO millrace_link (parent, child, name, on_failure, wakes, own)
+        SELECT seq, id || '.' || i, 'made', 'fail', 0, 0 FROM millrace_job, n WHERE state = 4;
       INSERT INTO millrace_job (id, kind, state, created_at, input)
         SELECT child, (SELECT max(id) FROM millrace_kind), 1, 0, 'null' FROM millrace_link;
     `)

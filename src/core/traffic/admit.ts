@@ -42,13 +42,18 @@ export interface Entrance<H extends HeldJob> {
   count(job: NewJob, what: 'shed' | 'deferred'): void
   /** Makes it a child of its parents. `known`: it was one before; `orphaned`: one of them takes no more children. */
   join(job: NewJob): 'joined' | 'known' | 'orphaned'
+  /** The same for a job that is there already: parents that are being built, and do not know it, wait for it too. */
+  adopt(job: NewJob, family: NewFamily): void
   /** Adds a job that waits for children. */
   addBlocked(job: NewJob): InsertResult
 }
 
 export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
   const state = entrance.stateOf(job)
-  if (state !== undefined) return { status: 'duplicate', state }
+  if (state !== undefined) {
+    if (job.family !== undefined && job.family.loose !== true) entrance.adopt(job, job.family)
+    return { status: 'duplicate', state }
+  }
   if (job.family !== undefined) return admitRelative(entrance, job, job.family)
   if (job.dedupe === undefined) return admitNew(entrance, job, 0)
 

@@ -1,8 +1,11 @@
 import { shortFailure } from '../../core/failure.js'
 import {
+  adopts,
   afterSeal,
   type Family,
+  type NewFamily,
   onReplay,
+  type ParentLink,
   standsInTheWay,
   takesChildren,
   waitsAgain,
@@ -22,35 +25,65 @@ export interface Building {
   readonly parents: Set<string>
   /** The job whose run adds them. */
   readonly by: string | undefined
+  /** Jobs that had ended when they got new parents. */
+  readonly ended: Entry[]
+}
+
+export function newBuilding(by: string | undefined): Building {
+  return { parents: new Set(), by, ended: [] }
 }
 
 /** Makes a new job a child of its parents: of all, or of none. */
 export function join(tables: Tables, job: NewJob, building: Building): 'joined' | 'known' | 'orphaned' {
   const links = job.family?.parents ?? []
   const parents = links.map(({ id }) => tables.jobs.get(id))
-  if (parents.some((parent) => parent?.story?.parenthood?.byChild.has(job.id))) return 'known'
+  if (parents.some((parent) => knows(parent, job.id))) return 'known'
   const isBuilt = (id: string) => building.by === id || building.parents.has(id)
   if (!links.every(({ id }, i) => takesChildren(asParent(parents[i]), isBuilt(id)))) return 'orphaned'
   links.forEach((link, i) => {
-    parenthoodOf(parents[i] as Entry).add({
-      parent: link.id,
-      child: job.id,
-      name: job.name,
-      node: job.family?.node,
-      onFailure: link.onFailure,
-      wakes: link.wakes,
-      undo: link.undo,
-      end: undefined,
-      endedAt: undefined,
-      result: undefined,
-      failure: undefined,
-    })
+    addLink(parents[i] as Entry, link, job, building.by === link.id)
   })
   return 'joined'
 }
 
+function addLink(parent: Entry, { onFailure, wakes, undo }: ParentLink, child: NewJob, own: boolean): void {
+  parenthoodOf(parent).add({
+    parent: parent.job.id,
+    child: child.id,
+    name: child.name,
+    node: child.family?.node,
+    onFailure,
+    wakes,
+    undo,
+    own,
+    end: undefined,
+    endedAt: undefined,
+    result: undefined,
+    failure: undefined,
+  })
+}
+
 function asParent(entry: Entry | undefined) {
-  return entry && { state: entry.state, waiting: entry.story?.parenthood?.waiting ?? 0 }
+  const { waiting = 0, open = false } = entry?.story?.parenthood ?? {}
+  return entry && { state: entry.state, waiting, open }
+}
+
+/** Makes a job that is there a child of those parents that are being built and do not know it. */
+export function adopt(tables: Tables, job: NewJob, { parents }: NewFamily, building: Building): void {
+  const entry = tables.jobs.get(job.id) as Entry
+  const strangers = parents.filter(({ id }) => {
+    const parent = tables.jobs.get(id)
+    return adopts(asParent(parent), building.parents.has(id)) && !knows(parent, job.id)
+  })
+  if (strangers.length === 0) return
+  for (const link of strangers) addLink(tables.jobs.get(link.id) as Entry, link, job, false)
+  const others = (entry.job.family?.parents ?? []).filter(({ id }) => strangers.every((one) => one.id !== id))
+  entry.job = { ...entry.job, family: { ...(job.family as NewFamily), parents: [...others, ...strangers] } }
+  if (isFinal(entry.state)) building.ended.push(entry)
+}
+
+function knows(parent: Entry | undefined, child: string): boolean {
+  return parent?.story?.parenthood?.byChild.has(child) === true
 }
 
 function parenthoodOf(entry: Entry): Parenthood {
@@ -75,8 +108,12 @@ export function addBlocked(tables: Tables, job: NewJob, building: Building, now:
   return { status: 'inserted', state: 'blocked' }
 }
 
-/** One that got no child after all need not wait. */
-export function endBuilding(tables: Tables, { parents }: Building, now: number): void {
+/** One that got no child after all, or only such that have ended, need not wait. */
+export function endBuilding(tables: Tables, { parents, ended }: Building, now: number): void {
+  for (const entry of ended) {
+    const { result, failure } = entry.story ?? {}
+    childEnded(tables, entry, entry.state as FinalState, { result, failure }, now)
+  }
   for (const id of parents) {
     const entry = tables.jobs.get(id)
     if (entry?.state === 'blocked' && !isWaiting(entry)) wake(tables, entry, now)
@@ -158,6 +195,11 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   return waitsAgain(parenthood) ? 'waits' : 'runs'
 }
 
+/** Children that its runs added are forgotten with its steps. */
+export function forgetOwnChildren({ story }: Entry): void {
+  story?.parenthood?.forgetOwn(({ end, onFailure }) => end !== undefined && standsInTheWay(end, onFailure))
+}
+
 export function seal(tables: Tables, entry: Entry, now: number): boolean {
   const parenthood = entry.story?.parenthood
   if (parenthood?.open !== true || isFinal(entry.state)) return false
@@ -176,9 +218,7 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
   const own = job.family
   const parenthood = story?.parenthood
   if (own === undefined && parenthood === undefined) return undefined
-  const parents = (own?.parents ?? []).filter(({ id }) =>
-    tables.jobs.get(id)?.story?.parenthood?.byChild.has(job.id),
-  )
+  const parents = (own?.parents ?? []).filter(({ id }) => knows(tables.jobs.get(id), job.id))
   return {
     flow: own?.flow ?? job.id,
     node: own?.node,

@@ -4,13 +4,13 @@ import { admit, type Entrance } from '../../core/traffic/admit.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
-import { addBlocked, type Building, endBuilding, join } from './family.js'
+import { addBlocked, adopt, type Building, endBuilding, join, newBuilding } from './family.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
 export function insert(tables: Tables, jobs: readonly NewJob[], now: number): InsertResult[] {
   const doors = new Doors(tables)
-  const building: Building = { parents: new Set(), by: undefined }
+  const building = newBuilding(undefined)
   const entrance = makeEntrance(tables, doors, building, now)
   const results = jobs.map((job) => admit(entrance, job))
   endBuilding(tables, building, now)
@@ -25,7 +25,7 @@ export function insertFromHandler(
   by: string | undefined,
   now: number,
 ): void {
-  const building: Building = { parents: new Set(), by }
+  const building = newBuilding(by)
   const entrance = makeEntrance(tables, undefined, building, now)
   for (const job of jobs) admit(entrance, job)
   endBuilding(tables, building, now)
@@ -47,6 +47,7 @@ function makeEntrance(
     door: (queue) => doors?.of(queue),
     add: (job, dueAt) => add(tables, job, dueAt, now),
     join: (job) => join(tables, job, building),
+    adopt: (job, family) => adopt(tables, job, family, building),
     addBlocked: (job) => addBlocked(tables, job, building, now),
     count: (job, what) => void tables.kinds.of(job).totals[what]++,
   }

@@ -6,7 +6,7 @@ import type { Command, OperateReport, RetryChange, Selector } from '../../core/s
 import { holdAgain, letGo } from './dedupe.js'
 import { cancelDoomed, doom } from './doom.js'
 import { type Entry, storyOf } from './entry.js'
-import { childEnded, childReplayed, seal, startOver } from './family.js'
+import { childEnded, childReplayed, forgetOwnChildren, seal, startOver } from './family.js'
 import { forgetOwnGuard, letGoOfGuard } from './guard.js'
 import { isWaiting } from './parenthood.js'
 import { select } from './select.js'
@@ -92,7 +92,10 @@ function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: n
 /** A new life: attempts, crashes and what came of them start again; the history and last failure stay. */
 function retry(tables: Tables, entry: Entry, command: Retry, index: number, now: number): Verdict {
   if (!retryable.has(entry.state)) return 'refused'
-  if (entry.state === 'completed' || command.change.fresh === true) storyOf(entry).steps = undefined
+  if (entry.state === 'completed' || command.change.fresh === true) {
+    storyOf(entry).steps = undefined
+    forgetOwnChildren(entry)
+  }
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)

@@ -21,6 +21,15 @@ export class Parenthood {
     this.waiting++
   }
 
+  /** Those that its own runs added are no longer its own; `failed` is told by what is left. */
+  forgetOwn(isInTheWay: (link: Link) => boolean): void {
+    this.#links = this.#links.filter(({ own }) => !own)
+    this.byChild.clear()
+    for (const link of this.#links) this.byChild.set(link.child, link)
+    this.waiting = this.#links.filter(({ end }) => end === undefined).length + (this.open ? 1 : 0)
+    this.failed = this.#links.filter(isInTheWay).length
+  }
+
   /** By the children's ids. */
   get links(): readonly Link[] {
     if (!this.#sorted) this.#links.sort((a, b) => (a.child < b.child ? -1 : 1))
@@ -29,7 +38,11 @@ export class Parenthood {
   }
 }
 
-export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & { readonly wakes: boolean }
+export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & {
+  readonly wakes: boolean
+  /** The parent's own run added the child. */
+  readonly own: boolean
+}
 
 /** Whether it has children that have not ended, or may get more. */
 export function isWaiting({ story }: Entry): boolean {

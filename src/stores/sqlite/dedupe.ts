@@ -9,6 +9,7 @@ import {
   onReturn,
   takesKeyAgain,
 } from '../../core/traffic/dedupe.js'
+import type { Families } from './family.js'
 import { guardColumn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql, steps as stepsSql, waiting as waitingSql } from './sql.generated.js'
@@ -81,6 +82,8 @@ export interface HeldRow extends HeldJob {
   readonly readyAt: number | null
   /** It has steps, which are not those of the job that it may become. */
   readonly stepped: boolean
+  /** The same of children. */
+  readonly isParent: boolean
 }
 
 export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | undefined {
@@ -94,7 +97,7 @@ export function makeReadHeld(tables: Tables): (holder: KeyHolder) => HeldRow | u
     const state = row.leased === 1 ? 'running' : stateName(row.state)
     const stepped = row.stepped === 1
     const job = { queue: kind.queue, lane: kind.lane, traffic }
-    return { seq, id, guard, createdAt, readyAt, stepped, kind, state, job }
+    return { seq, id, guard, createdAt, readyAt, stepped, isParent: row.isParent === 1, kind, state, job }
   }
 }
 
@@ -105,6 +108,7 @@ interface StoredHeld {
   readonly createdAt: number
   readonly readyAt: number | null
   readonly stepped: number | null
+  readonly isParent: number
   readonly kind: number
   readonly grp: string | null
   readonly key: string | null
@@ -115,6 +119,7 @@ interface StoredHeld {
 export function makeTakeOver(
   tables: Tables,
   pending: Pending,
+  families: Families,
   signals: { due(delay: number): void },
 ): (held: HeldRow, job: NewJob, how: TakeOver, now: number) => void {
   const { db, tally } = tables
@@ -124,11 +129,12 @@ export function makeTakeOver(
   const forgetWaits = db.prepare(waitingSql.forget)
 
   return (held, job, { to, due, stays }, now) => {
-    const { seq, state, kind: before, readyAt, stepped } = held
+    const { seq, state, kind: before, readyAt, stepped, isParent } = held
     letGoOfGuard(held)
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
     if (stepped) forgetSteps.run(seq)
+    if (isParent) families.forgetOwn(seq)
     if (state === 'blocked') forgetWaits.run(seq)
     tally.add(before.id, state, -1)
     tally.add(kind.id, to, 1)

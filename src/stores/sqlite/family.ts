@@ -1,17 +1,19 @@
 import { shortFailure } from '../../core/failure.js'
 import {
+  adopts,
   afterSeal,
   type FailurePolicy,
   type Family,
   isPlainChild,
   type NewFamily,
   onReplay,
+  type ParentLink,
   standsInTheWay,
   takesChildren,
   waitsAgain,
   wakesParent,
 } from '../../core/family.js'
-import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
+import { type Failure, type FinalState, isFinal, type JobState, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { parse } from './parse.js'
 import type { Pending } from './pending.js'
@@ -37,6 +39,7 @@ interface ParentRow {
   readonly seq: number
   readonly state: number
   readonly waiting: number
+  readonly open: number
   /** It is part of a family already. */
   readonly known: number
 }
@@ -83,7 +86,25 @@ export function makeFamilies(
   const parentOf = db.prepare<[number, string], { id: string; family: string | null }>(sql.parentOf)
   const waits = db.prepare<[number]>(sql.isWaiting)
 
-  return { joining, together, silently, ended, endedAt, replayed, startOver, seal, of, at, isWaiting }
+  const standing = db.prepare<[string], StandingChild>(sql.standing)
+  const setKin = db.prepare(sql.setKin)
+  const forgetLinks = db.prepare(sql.forgetOwn)
+  const recount = db.prepare(sql.recount)
+
+  return {
+    joining,
+    together,
+    silently,
+    ended,
+    endedAt,
+    replayed,
+    startOver,
+    forgetOwn,
+    seal,
+    of,
+    at,
+    isWaiting,
+  }
 
   /** For the jobs of one insert; `by` is the job whose run adds them. */
   function joining(by: string | undefined) {
@@ -91,8 +112,10 @@ export function makeFamilies(
     const added = new Map<ParentRow, number>()
     const building = new Map<string, number>()
     const kins = new Map<NewJob, Kin>()
+    /** Jobs that had ended when they got a new parent. */
+    const over: { readonly parent: number; readonly child: ChildEnd }[] = []
 
-    return { join, kin, built, end }
+    return { join, adopt, kin, built, end }
 
     /** Makes a new job a child of its parents: of all, or of none. */
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
@@ -102,13 +125,37 @@ export function makeFamilies(
         return 'known'
       if (!own.parents.every(({ id }, i) => mayJoin(parents[i], id === by || building.has(id))))
         return 'orphaned'
-      own.parents.forEach(({ onFailure, wakes, undo }, i) => {
-        const parent = parents[i] as ParentRow
-        link.run(parent.seq, job.id, job.name, own.node ?? null, onFailure, wakes ? 1 : 0, undo ?? null)
-        added.set(parent, (added.get(parent) ?? 0) + 1)
+      own.parents.forEach((parent, i) => {
+        addLink(parents[i] as ParentRow, parent, job)
       })
-      kins.set(job, kinOf(own, parents as ParentRow[]))
+      kins.set(job, kinOf(own, positionsOf(parents as ParentRow[])))
       return 'joined'
+    }
+
+    function addLink(row: ParentRow, { id, onFailure, wakes, undo }: ParentLink, job: NewJob): void {
+      const node = job.family?.node ?? null
+      const own = id === by ? 1 : 0
+      link.run(row.seq, job.id, job.name, node, onFailure, wakes ? 1 : 0, undo ?? null, own)
+      added.set(row, (added.get(row) ?? 0) + 1)
+    }
+
+    /** Makes a job that is there a child of those parents that are being built and do not know it. */
+    function adopt(job: NewJob, own: NewFamily): void {
+      const strangers: ParentRow[] = []
+      for (const parent of own.parents) {
+        const row = find(parent.id)
+        if (row === undefined || !mayAdopt(row, building.has(parent.id))) continue
+        if (isLinked.get(row.seq, job.id) !== undefined) continue
+        addLink(row, parent, job)
+        strangers.push(row)
+      }
+      if (strangers.length === 0) return
+      const child = standing.get(job.id) as StandingChild
+      const others = parentsOf(child).filter((seq) => isLinked.get(seq, job.id) !== undefined)
+      const { family, parent } = kinOf(own, [...new Set([...others, ...positionsOf(strangers)])])
+      setKin.run(family, parent, child.seq)
+      if (isFinal(stateName(child.state)))
+        for (const { seq } of strangers) over.push({ parent: seq, child: endOfStanding(child) })
     }
 
     function find(id: string): ParentRow | undefined {
@@ -135,6 +182,7 @@ export function makeFamilies(
         addChildren.run(seq, count, count)
         if (known === 0) becomeParent.run(JSON.stringify(alone(idOf(seq))), seq)
       }
+      for (const { parent, child } of over) ended({ family: null, parent }, child, now)
       // One that got no child after all need not wait.
       for (const seq of building.values()) if (!isWaiting(seq)) waiting.wake(seq, now)
     }
@@ -243,6 +291,11 @@ export function makeFamilies(
     return waits ? 'waits' : 'runs'
   }
 
+  /** Children that its runs added are forgotten with its steps. */
+  function forgetOwn(seq: number): void {
+    if (forgetLinks.run(seq).changes > 0) recount.run(seq)
+  }
+
   /** Undefined for a job that was not open. */
   function seal(seq: number, state: JobState): ReturnType<typeof afterSeal> | undefined {
     const sealed = sealOne.get(seq)
@@ -285,6 +338,14 @@ interface JobAt extends Kin {
   readonly cause: string | null
 }
 
+interface StandingChild extends Kin {
+  readonly seq: number
+  readonly id: string
+  readonly state: number
+  readonly result: string | null
+  readonly failure: string | null
+}
+
 interface Counts {
   readonly children: number
   readonly waiting: number
@@ -305,11 +366,28 @@ function mayJoin(row: ParentRow | undefined, isBuilt: boolean): boolean {
   return takesChildren(row && { state: stateName(row.state), waiting: row.waiting }, isBuilt)
 }
 
-function kinOf(own: NewFamily, parents: readonly ParentRow[]): Kin {
-  const parent = parents.length === 1 ? (parents[0] as ParentRow).seq : null
+function mayAdopt({ state, waiting, open }: ParentRow, isBuilt: boolean): boolean {
+  return adopts({ state: stateName(state), waiting, open: open === 1 }, isBuilt)
+}
+
+function endOfStanding({ id, state, result, failure }: StandingChild): ChildEnd {
+  return {
+    id,
+    end: stateName(state) as FinalState,
+    result: result ?? undefined,
+    failure: parse<Failure>(failure),
+  }
+}
+
+function positionsOf(rows: readonly ParentRow[]): number[] {
+  return rows.map(({ seq }) => seq)
+}
+
+function kinOf(own: NewFamily, parents: readonly number[]): Kin {
+  const parent = parents.length === 1 ? (parents[0] as number) : null
   if (parent !== null && isPlainChild(own)) return { family: null, parent }
   const { flow, node = null } = own
-  const others = parent === null ? parents.map(({ seq }) => seq) : []
+  const others = parent === null ? parents : []
   return { family: JSON.stringify({ flow, node, parents: others } satisfies StoredFamily), parent }
 }
 

@@ -40,7 +40,7 @@ export function makeInsert(
   const standing = db.prepare<[string], { state: number; leased: number }>(sql.standing)
   const holders = makeHolders(tables)
   const readHeld = makeReadHeld(tables)
-  const takeOver = makeTakeOver(tables, pending, signals)
+  const takeOver = makeTakeOver(tables, pending, families, signals)
   const makeDoorsOfInsert = makeDoors(tables, places)
 
   const insert = ((jobs) => {
@@ -99,6 +99,7 @@ export function makeInsert(
           ? addLater(job, tables.kindOf(job), joining, dueAt, now)
           : addReady(job, tables.kindOf(job), joining, run, now),
       join: joining.join,
+      adopt: joining.adopt,
       addBlocked: (job) => addBlocked(job, tables.kindOf(job), joining, now),
       count: (job, what) => tally.total(tables.kindOf(job).id, what, 1),
     }

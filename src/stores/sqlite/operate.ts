@@ -101,7 +101,10 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
-    if (row.stepped === 1 && (state === 'completed' || change.fresh === true)) steps.forget(row.seq)
+    if (state === 'completed' || change.fresh === true) {
+      if (row.stepped === 1) steps.forget(row.seq)
+      families.forgetOwn(row.seq)
+    }
     const { queue, lane, maxAttempts, guard: otherGuard } = change
     const before = tables.kind(row.kind)
     const kind = tables.kindOf({

@@ -57,7 +57,8 @@ UPDATE millrace_job SET
 WHERE seq = ?
 `,
   held: `
-SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped, EXISTS (
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped,
+  j.family IS NOT NULL AS isParent, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?
@@ -105,15 +106,31 @@ DELETE FROM millrace_log WHERE seq = ? AND n <= ?
 
 export const family = {
   parent: `
-SELECT j.seq, j.state, coalesce(p.waiting, 0) AS waiting, j.family IS NOT NULL AS known
+SELECT j.seq, j.state, coalesce(p.waiting, 0) AS waiting, coalesce(p.open, 0) AS open, j.family IS NOT NULL AS known
 FROM millrace_job j LEFT JOIN millrace_parent p ON p.seq = j.seq WHERE j.id = ?
 `,
   isLinked: `
 SELECT 1 FROM millrace_link WHERE parent = ? AND child = ?
 `,
   link: `
-INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
+`,
+  standing: `
+SELECT seq, id, state, result, failure, family, parent FROM millrace_job WHERE id = ?
+`,
+  setKin: `
+UPDATE millrace_job SET family = ?, parent = ? WHERE seq = ?
+`,
+  forgetOwn: `
+DELETE FROM millrace_link WHERE parent = ? AND own = 1
+`,
+  recount: `
+UPDATE millrace_parent SET (children, waiting, failed) = (
+  SELECT count(*), open + coalesce(sum(l.state IS NULL), 0),
+    coalesce(sum(l.state <> 5 AND l.on_failure IN ('fail', 'compensate')), 0)
+  FROM millrace_link l WHERE l.parent = millrace_parent.seq
+) WHERE seq = ?
 `,
   addParent: `
 INSERT INTO millrace_parent (seq, waiting, open) VALUES (?, ?, ?)
@@ -964,6 +981,7 @@ CREATE TABLE millrace_link (
   node       TEXT,
   on_failure TEXT NOT NULL,
   wakes      INTEGER NOT NULL,
+  own        INTEGER NOT NULL,         -- 1: the parent's own run added the child
   undo       TEXT,
   state      INTEGER,                  -- how the child ended
   ended_at   INTEGER,

@@ -61,8 +61,11 @@ class FamilyRun {
   readonly #harnesses: readonly StoreHarness[]
   readonly #stores: readonly Store[]
   readonly #ids: string[] = []
+  readonly #inserts: (readonly NewJob[])[] = []
   #held: Held[] = []
   readonly #wakes = new Set<string>()
+  /** Jobs that have died, whatever became of them since then. */
+  readonly #died = new Set<string>()
   /** Jobs that have run. */
   readonly #ran = new Set<string>()
   #serial = 0
@@ -76,6 +79,9 @@ class FamilyRun {
     switch (step.step) {
       case 'insert':
         await this.#insert(step.jobs)
+        break
+      case 'insert again':
+        await this.#add(this.#inserts.at(-1 - step.back) ?? [])
         break
       case 'exchange':
         await this.#exchange(step.ends, step.child, step.claim)
@@ -112,6 +118,11 @@ class FamilyRun {
         return waits === 'no' ? newJob({ id }) : parent({ id }, { waits, patience: 5_000 })
       return childOf(parents, { id }, { onFailure: step.policy, wakes: step.wakes, waits })
     })
+    this.#inserts.push(jobs)
+    await this.#add(jobs)
+  }
+
+  async #add(jobs: readonly NewJob[]): Promise<void> {
     await same(this.#stores.map((store) => store.insert(jobs)))
   }
 
@@ -156,8 +167,9 @@ class FamilyRun {
   /** A job that has run before may have children meanwhile; one that has not was woken by a death. */
   async #mayRun(id: string): Promise<void> {
     if (this.#ran.has(id)) return
-    const links = await linksOf(this.#stores[0] as Store, { parents: [id], failed: true })
-    const alarm = links.some(({ child, end }) => end === 'dead' && this.#wakes.has(child))
+    const links = await linksOf(this.#stores[0] as Store, { parents: [id] })
+    const hasDied = ({ child, end }: LinkRecord) => end === 'dead' || this.#died.has(child)
+    const alarm = links.some((link) => hasDied(link) && this.#wakes.has(link.child))
     assert.ok(alarm, `${id} runs before its children have ended`)
   }
 
@@ -217,6 +229,7 @@ class FamilyRun {
     const linked = await Promise.all(this.#stores.map((store) => linksOf(store, { parents: ids }, 7)))
     allAlike(linked.map((links) => links.map((link) => ({ ...link, failure: plain(link.failure) }))))
     const links = linked.at(-1) ?? []
+    for (const { child, end } of links) if (end === 'dead') this.#died.add(child)
     const live = new Set(records.filter(({ state }) => !isFinal(state)).map(({ id }) => id))
     for (const record of parents)
       checkParent(
@@ -299,6 +312,8 @@ function commandOf(command: Extract<FamilyStep, { step: 'operate' }>['command'])
       return { do: 'cancel', reason: 'no longer wanted', retain: 0 }
     case 'retry':
       return { do: 'retry', delay: 0, spacing: 0, change: {} }
+    case 'retry afresh':
+      return { do: 'retry', delay: 0, spacing: 0, change: { fresh: true } }
     case 'retry later':
       return { do: 'retry', delay: 500, spacing: 0, change: {} }
     case 'remove':

@@ -16,6 +16,8 @@ export type EndStep = 'complete' | 'vanish' | 'die' | 'die of child' | 'retry' |
 
 export type FamilyStep =
   | { readonly step: 'insert'; readonly jobs: readonly RelativeStep[] }
+  /** The same jobs as in the n-th call back. */
+  | { readonly step: 'insert again'; readonly back: number }
   /** Settles the oldest runs, one for each end, with a child of its own if told to; then claims. */
   | {
       readonly step: 'exchange'
@@ -28,7 +30,7 @@ export type FamilyStep =
   | {
       readonly step: 'operate'
       readonly job: number
-      readonly command: 'cancel' | 'cancel and forget' | 'retry' | 'retry later' | 'remove' | 'seal'
+      readonly command: (typeof commands)[number]
     }
   | { readonly step: 'crash' }
   | { readonly step: 'sweep'; readonly advance: number }
@@ -43,6 +45,16 @@ const ends: readonly EndStep[] = [
   'release',
   'wait',
 ]
+
+const commands = [
+  'cancel',
+  'cancel and forget',
+  'retry',
+  'retry afresh',
+  'retry later',
+  'remove',
+  'seal',
+] as const
 
 export function familyStepsOf(fc: FastCheck): Arbitrary<FamilyStep[]> {
   const back = fc.nat({ max: 12 })
@@ -63,6 +75,10 @@ export function familyStepsOf(fc: FastCheck): Arbitrary<FamilyStep[]> {
       }),
     },
     {
+      weight: 1,
+      arbitrary: fc.record({ step: fc.constant('insert again' as const), back: fc.nat({ max: 3 }) }),
+    },
+    {
       weight: 10,
       arbitrary: fc.record({
         step: fc.constant('exchange' as const),
@@ -80,7 +96,7 @@ export function familyStepsOf(fc: FastCheck): Arbitrary<FamilyStep[]> {
       arbitrary: fc.record({
         step: fc.constant('operate' as const),
         job: back,
-        command: fc.constantFrom('cancel', 'cancel and forget', 'retry', 'retry later', 'remove', 'seal'),
+        command: fc.constantFrom(...commands),
       }),
     },
     { weight: 1, arbitrary: fc.record({ step: fc.constant('crash' as const) }) },

@@ -13,6 +13,7 @@ import { dedupeReturnTests } from './dedupe-return.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { familyCancelTests, familyReplayTests, familyTests } from './family.js'
+import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
@@ -109,6 +110,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family', familyTests],
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
+  ['family: lives', familyLivesTests],
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],

@@ -165,7 +165,7 @@ export class SandboxContext implements JobContext {
       read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
       write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
       begin: () => Promise.reject(noTransactions()),
-      addChildren: async ({ job, inputs, ids, options }) => {
+      addChildren: async ({ job, inputs, ids, options, steps }) => {
         const most = Number.MAX_SAFE_INTEGER
         await this.#ask({
           verb: 'add children',
@@ -173,6 +173,7 @@ export class SandboxContext implements JobContext {
           inputs: jsonCodec.encode(inputs, 'inputs', most),
           ids,
           options: options === undefined ? undefined : jsonCodec.encode(options, 'options', most),
+          steps,
         })
       },
       readChildren: this.#readChildren,

@@ -67,6 +67,7 @@ export type Question =
       readonly inputs: string
       readonly ids: readonly string[]
       readonly options: string | undefined
+      readonly steps: readonly StepRecord[]
     }
   /** Steps of earlier runs; values of steps cross as text too. */
   | { readonly verb: 'read steps' }

@@ -138,7 +138,7 @@ async function ask(
 
 async function addChildren(
   run: Run,
-  { job, inputs, ids, options }: Extract<Question, { verb: 'add children' }>,
+  { job, inputs, ids, options, steps }: Extract<Question, { verb: 'add children' }>,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<void> {
@@ -147,8 +147,9 @@ async function addChildren(
     inputs: jsonCodec.decode(inputs) as unknown[],
     ids,
     options: options === undefined ? undefined : (jsonCodec.decode(options) as ChildrenOptions),
+    steps: recode(steps, jsonCodec, runtime.codec),
   }
-  await run.stepStore.insert(run, await childJobs(run, runtime, batch))
+  await run.stepStore.insert(run, await childJobs(run, runtime, batch), batch.steps)
 }
 
 /** The store's codec may be another than the sandbox's. */

@@ -12,7 +12,8 @@ UPDATE millrace_job SET
 WHERE seq = ?
 
 -- :held  the job that has a key
-SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped, EXISTS (
+SELECT j.seq, j.state, j.created_at AS createdAt, j.kind, j.grp, j.key, j.gated, j.ready_at AS readyAt, j.guard, j.stepped,
+  j.family IS NOT NULL AS isParent, EXISTS (
   SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = j.seq
 ) AS leased
 FROM millrace_job j WHERE id = ?

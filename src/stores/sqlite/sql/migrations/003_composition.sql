@@ -61,6 +61,7 @@ CREATE TABLE millrace_link (
   node       TEXT,
   on_failure TEXT NOT NULL,
   wakes      INTEGER NOT NULL,
+  own        INTEGER NOT NULL,         -- 1: the parent's own run added the child
   undo       TEXT,
   state      INTEGER,                  -- how the child ended
   ended_at   INTEGER,
