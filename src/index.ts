@@ -22,6 +22,7 @@ export {
 export {
   type CancelResult,
   type EnqueueStatus,
+  type JobFamily,
   JobHandle,
   type JobList,
   type JobSnapshot,

@@ -156,13 +156,18 @@ export class Millrace {
     tree: T & FlowTree<T>,
     options?: FlowOptions,
   ): Promise<FlowHandle<FlowResult<T>>>
+  /**
+   * The handle of a flow by its id, in any process; also of a chain, and of a job that added children itself. Pass the
+   * definition of the job that it leads to, to type the result: `mill.flow(id, exportAll)`.
+   */
+  flow<I = unknown, O = I, R = unknown>(id: string, definition?: JobDefinition<I, O, R>): FlowHandle<R>
   flow(
-    given: AnyNode | { readonly nodes: Readonly<Record<string, AnyNode>> },
-    options?: FlowOptions,
-  ): Promise<FlowHandle<never>> {
-    return this.added(
-      'nodes' in given ? this.#flows.graph(given.nodes, options) : this.#flows.tree(given, options),
-    )
+    given: string | AnyNode | { readonly nodes: Readonly<Record<string, AnyNode>> },
+    options?: AnyJob | FlowOptions,
+  ): FlowHandle | Promise<FlowHandle> {
+    if (typeof given === 'string') return this.#flows.handle(given)
+    const own = options as FlowOptions | undefined
+    return this.added('nodes' in given ? this.#flows.graph(given.nodes, own) : this.#flows.tree(given, own))
   }
 
   /** Adds jobs that run one after the other; each can read the result of the one before it. */

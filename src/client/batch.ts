@@ -11,7 +11,7 @@ import { nextTurn } from '../system/turn.js'
 import { type BatchInput, batchJob, callbacks } from './built-in.js'
 import type { Declarations } from './declare.js'
 import { FlowHandle } from './graph.js'
-import type { Inspector, JobHandle } from './inspect.js'
+import { familyOf, type Inspector, type JobHandle } from './inspect.js'
 import { encodeInput, newJob } from './new-job.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
@@ -200,8 +200,8 @@ export class Batches {
     await this.runtime.ready()
     const [record] = await this.runtime.store.get([id])
     if (record?.family === undefined) return undefined
-    const { children, waiting, open } = record.family
-    return { jobs: children, left: waiting - (open ? 1 : 0), open, done: record.state === 'completed' }
+    const { children, left, open } = familyOf(record.family)
+    return { jobs: children, left, open, done: record.state === 'completed' }
   }
 }
 

@@ -100,6 +100,10 @@ export class Flows {
     this.#declarations = declarations
   }
 
+  handle<R>(id: string): FlowHandle<R> {
+    return new FlowHandle<R>(jobId(id), undefined, this.#inspector, this.#runtime)
+  }
+
   tree<R>(root: unknown, options?: FlowOptions): Promise<FlowHandle<R>> {
     return this.#build(planTree(root, join), options)
   }

@@ -2,6 +2,7 @@ import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import type { Family } from '../core/family.js'
 import {
   type AttemptRecord,
   type Failure,
@@ -37,11 +38,31 @@ export interface JobSnapshot<R = unknown> {
   readonly metadata: unknown
   readonly group: string | undefined
   readonly key: string | undefined
+  /** Its place among jobs that wait for each other; undefined for one that is not. */
+  readonly family: JobFamily | undefined
   readonly createdAt: Date
   readonly dueAt: Date | undefined
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
   readonly expiresAt: Date | undefined
+}
+
+/** A job's place in a flow or a batch. */
+export interface JobFamily {
+  /** Id of the flow or batch: `mill.flow(id)` shows all of it. Its own id, where those that wait for it are gone. */
+  readonly flow: string
+  /** Its name in the flow, if it has one. */
+  readonly node: string | undefined
+  /** Ids of jobs that wait for it. */
+  readonly parents: readonly string[]
+  /** Jobs that it ever waited for. */
+  readonly children: number
+  /** How many of them have not ended. */
+  readonly left: number
+  /** How many died or were cancelled and so keep it from running. */
+  readonly failed: number
+  /** More of them may come: a batch that has not been sealed, or a flow that is being added. */
+  readonly open: boolean
 }
 
 /** A step of a job, as it was at one moment. */
@@ -278,6 +299,7 @@ export class Inspector {
       metadata: record.metadata === undefined ? undefined : jsonCodec.decode(record.metadata),
       group: record.group,
       key: record.key,
+      family: record.family && familyOf(record.family),
       createdAt: new Date(record.createdAt),
       dueAt: date(record.dueAt),
       startedAt: date(record.startedAt),
@@ -339,6 +361,11 @@ export class Inspector {
 
 function version(job: JobRecord): string {
   return `${job.state}:${job.attempt}:${job.crashes}:${job.dueAt ?? ''}:${job.progress ?? ''}:${job.cancelReason ?? ''}`
+}
+
+/** How far a parent is; a store counts one that is open as waiting for itself, too. */
+export function familyOf({ flow, node, parents, children, waiting, failed, open }: Family): JobFamily {
+  return { flow, node, parents, children, left: waiting - (open ? 1 : 0), failed, open }
 }
 
 function date(time: number | undefined): Date | undefined {
