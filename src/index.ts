@@ -97,6 +97,7 @@ export type {
   LogLevel,
   LogLine,
   NewJob,
+  RootFailure,
 } from './core/job.js'
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'

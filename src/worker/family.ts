@@ -2,6 +2,7 @@ import { batchJob } from '../client/built-in.js'
 import type { Runtime } from '../client/runtime.js'
 import { makeUndo } from '../client/undo.js'
 import { bounds } from '../core/bounds.js'
+import { childFailed } from '../core/child-failed.js'
 import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
@@ -30,10 +31,12 @@ export async function obstacle(
   const compensated = links.find(({ onFailure }) => onFailure === 'compensate')
   if (compensated !== undefined) {
     run.consequences = await undoOf(run, runtime, jobs)
-    return dies(run, runtime, childFailed('COMPENSATED', compensated, `; what undoes the others was added`))
+    const so =
+      run.consequences === undefined ? 'nothing had to be undone' : 'what undoes the others was added'
+    return dies(run, runtime, childFailed('COMPENSATED', ended(compensated), so))
   }
   const dead = links.find(({ end }) => end === 'dead')
-  if (dead !== undefined) return dies(run, runtime, childFailed('CHILD_FAILED', dead, ''))
+  if (dead !== undefined) return dies(run, runtime, childFailed('CHILD_FAILED', ended(dead)))
   const [first] = links
   return first && cancelled(`its child ${first.child} was cancelled`, run.policy.retain)
 }
@@ -49,6 +52,7 @@ async function inTheWay(id: string, runtime: Runtime): Promise<LinkRecord[]> {
 }
 
 function dies(run: Run, runtime: Runtime, error: MillraceError): Outcome {
+  error.stack = '' // of ours, where nobody looks for the reason
   const failure = describeFailure(run.job.name, error)
   const verdict = { failure, error, retryable: false, retryAfter: undefined, excused: true }
   return failed(run.job, verdict, run.policy.backoff, run.policy.retain, runtime.random)
@@ -102,20 +106,13 @@ async function isNeeded(child: string, below: ReadonlySet<string>, runtime: Runt
   )
 }
 
-function childFailed(code: 'CHILD_FAILED' | 'COMPENSATED', link: LinkRecord, more: string): MillraceError {
-  const how = link.end === 'dead' ? 'died' : 'was cancelled'
-  const why = link.failure === undefined ? '' : `: ${link.failure.message}`
-  const way = code === 'CHILD_FAILED' ? '; retry the child, and this job waits for it again' : ''
-  const error = new MillraceError(code, `child ${link.child} ('${link.name}') ${how}${why}${more}${way}`)
-  error.stack = ''
-  return error
+function ended({ child, name, end, failure }: LinkRecord) {
+  return { id: child, name, state: end as FinalState, failure }
 }
 
 function incomplete(id: string): MillraceError {
-  const error = new MillraceError(
+  return new MillraceError(
     'FLOW_INCOMPLETE',
-    `flow ${id} was not completed in time: the process that added it was lost, or slower than its \`patience\``,
+    `flow '${id}' was not completed in time: the process that added it was lost, or slower than its \`patience\``,
   )
-  error.stack = ''
-  return error
 }
