@@ -8,9 +8,10 @@ export {
   type RetryOptions,
 } from './client/dead.js'
 export type { TransactionOption } from './client/enqueue.js'
-export type { FlowChain, FlowGraph, FlowOptions, FlowResult, FlowTree } from './client/flow.js'
+export type { FlowOptions } from './client/flow.js'
+export type { AnyFlow, Flow, FlowChain, FlowGraph, FlowResult, FlowTree } from './client/flow-types.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
-export { FlowHandle, type Graph, type GraphNode } from './client/graph.js'
+export type { Graph, GraphNode } from './client/graph.js'
 export {
   type Beginning,
   type BeginOptions,

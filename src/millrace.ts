@@ -2,16 +2,9 @@ import { Batches, type BatchHandle, type NewBatch } from './client/batch.js'
 import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
-import {
-  type FlowChain,
-  type FlowGraph,
-  type FlowOptions,
-  type FlowResult,
-  Flows,
-  type FlowTree,
-} from './client/flow.js'
+import { type FlowOptions, Flows } from './client/flow.js'
+import type { AnyFlow, Flow, FlowChain, FlowResult } from './client/flow-types.js'
 import { DefinitionHandle } from './client/gates.js'
-import type { FlowHandle } from './client/graph.js'
 import { Idempotency, type IdempotentContext, type IdempotentOptions } from './client/idempotency.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import type { Limiter } from './client/limiter.js'
@@ -146,35 +139,18 @@ export class Millrace {
    * Adds jobs that depend on each other. A tree: `{ job, input, children: […] }`, where a job runs after its
    * children and reads their results. Or a graph: `{ nodes: { name: { job, input, after: [names] } } }`. Up to 500
    * jobs are added at once or not at all; a larger flow in several writes, and children may come from a generator.
-   * What cannot be added as a whole is cancelled.
+   * What cannot be added as a whole is cancelled. The handle is that of the job that the flow leads to: any process
+   * gets it by the flow's id, `mill.job(id)`.
    */
-  flow<const N extends Readonly<Record<string, AnyNode>>>(
-    graph: { readonly nodes: N & FlowGraph<N> },
-    options?: FlowOptions,
-  ): Promise<FlowHandle>
-  flow<const T extends AnyNode>(
-    tree: T & FlowTree<T>,
-    options?: FlowOptions,
-  ): Promise<FlowHandle<FlowResult<T>>>
-  /**
-   * The handle of a flow by its id, in any process; also of a chain, and of a job that added children itself. Pass the
-   * definition of the job that it leads to, to type the result: `mill.flow(id, exportAll)`.
-   */
-  flow<I = unknown, O = I, R = unknown>(id: string, definition?: JobDefinition<I, O, R>): FlowHandle<R>
-  flow(
-    given: string | AnyNode | { readonly nodes: Readonly<Record<string, AnyNode>> },
-    options?: AnyJob | FlowOptions,
-  ): FlowHandle | Promise<FlowHandle> {
-    if (typeof given === 'string') return this.#flows.handle(given)
-    const own = options as FlowOptions | undefined
-    return this.added('nodes' in given ? this.#flows.graph(given.nodes, own) : this.#flows.tree(given, own))
+  flow<const T extends AnyFlow>(flow: T & Flow<T>, options?: FlowOptions): Promise<JobHandle<FlowResult<T>>> {
+    return this.added('nodes' in flow ? this.#flows.graph(flow, options) : this.#flows.tree(flow, options))
   }
 
   /** Adds jobs that run one after the other; each can read the result of the one before it. */
   chain<const C extends readonly AnyNode[]>(
     links: C & FlowChain<C>,
     options?: FlowOptions,
-  ): Promise<FlowHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
+  ): Promise<JobHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
     return this.added(this.#flows.chain(links, options))
   }
 

@@ -10,8 +10,7 @@ import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
 import { type BatchInput, batchJob, callbacks } from './built-in.js'
 import type { Declarations } from './declare.js'
-import { FlowHandle } from './graph.js'
-import { familyOf, type Inspector, type JobHandle } from './inspect.js'
+import { familyOf, type Inspector, JobHandle } from './inspect.js'
 import { encodeInput, newJob } from './new-job.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
@@ -53,11 +52,11 @@ export interface BatchProgress {
 const perWrite = 500
 
 /** A set of jobs with callbacks. It takes more of them until it is sealed, and after that while any of them is left. */
-export class BatchHandle extends FlowHandle<void> {
+export class BatchHandle extends JobHandle<void> {
   readonly #batches: Batches
 
   constructor(id: string, status: 'inserted' | 'duplicate' | undefined, batches: Batches) {
-    super(id, status, batches.inspector, batches.runtime)
+    super(id, status, batches.inspector)
     this.#batches = batches
   }
 

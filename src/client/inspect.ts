@@ -12,9 +12,10 @@ import {
   type LogLine,
 } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
-import { compileRetain, integer } from '../core/options.js'
+import { compileRetain, integer, noUnknown } from '../core/options.js'
 import type { JobFilter } from '../core/store.js'
 import { clean } from '../core/text.js'
+import { type Graph, readGraph } from './graph.js'
 import type { Runtime } from './runtime.js'
 import { Watcher } from './watch.js'
 
@@ -49,7 +50,7 @@ export interface JobSnapshot<R = unknown> {
 
 /** A job's place in a flow or a batch. */
 export interface JobFamily {
-  /** Id of the flow or batch: `mill.flow(id)` shows all of it. Its own id, where those that wait for it are gone. */
+  /** Id of the flow or batch: `mill.job(id).graph()` shows all of it. Its own id, where those that wait for it are gone. */
   readonly flow: string
   /** Its name in the flow, if it has one. */
   readonly node: string | undefined
@@ -159,6 +160,14 @@ export class JobHandle<R = unknown> {
     return (await this.#inspector.trail(this)).logs
   }
 
+  /**
+   * The job with all that it waits for, directly or not, and their states: of the job that a flow leads to, all of the
+   * flow. @param options.limit 1 to 10,000 jobs; 1,000 unless told
+   */
+  graph(options: { readonly limit?: number } = {}): Promise<Graph> {
+    return this.#inspector.graph(this, options)
+  }
+
   /** The steps that its handler has taken, in the order in which they were written. */
   steps(): Promise<readonly JobStep[]> {
     return this.#inspector.steps(this)
@@ -209,6 +218,14 @@ export class Inspector {
     const trail = await this.#runtime.store.trail(job.id)
     if (trail === undefined) throw notFound(job)
     return trail
+  }
+
+  async graph(job: Sought, options: { readonly limit?: number }): Promise<Graph> {
+    noUnknown(options, ['limit'], 'graph')
+    const limit = integer(options.limit ?? 1_000, 'limit', 1, 10_000)
+    const graph = await readGraph(this.#runtime, job.id, limit)
+    if (graph === undefined) throw notFound(job)
+    return graph
   }
 
   async steps(job: Sought): Promise<readonly JobStep[]> {

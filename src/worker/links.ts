@@ -3,6 +3,7 @@ import { bounds } from '../core/bounds.js'
 import type { ChildPage } from '../core/children.js'
 import type { Child } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
+import type { Failure } from '../core/job.js'
 import type { LinkQuery } from '../core/store.js'
 
 /** All links that match, page by page. */
@@ -34,6 +35,9 @@ export async function readChildren(
 function childOf(link: LinkRecord, runtime: Runtime): Child | undefined {
   const { child, name, node, end, result, failure, onFailure } = link
   if (end === undefined || (end !== 'completed' && onFailure === 'ignore')) return undefined
+  const of = { id: child, name, node }
+  if (end === 'cancelled') return { ...of, state: end, result: undefined, failure }
+  if (end === 'dead') return { ...of, state: end, result: undefined, failure: failure as Failure }
   const value = result === undefined ? undefined : runtime.codec.decode(result)
-  return { id: child, name, node, state: end, result: value, failure }
+  return { ...of, state: end, result: value, failure: undefined }
 }

@@ -22,7 +22,7 @@ describe('a flow by its id', () => {
     const mill = testMill({ jobs: [square, sum] })
     const children = [1, 2].map((input) => ({ job: square, input }))
     await mill.flow({ job: sum, input: null, children }, { id: 'total' })
-    const flow = mill.flow('total', sum)
+    const flow = mill.job('total', sum)
     expect(flow.status).toBeUndefined()
     expect((await flow.graph()).nodes.map(({ id, state }) => [id, state])).toEqual([
       ['total', 'blocked'],
@@ -34,9 +34,9 @@ describe('a flow by its id', () => {
     expect(result).toBe(5)
 
     await mill.flow({ job: sum, input: null, children }, { id: 'unwanted' })
-    expect(await mill.flow('unwanted').cancel()).toBe('cancelled')
+    expect(await mill.job('unwanted').cancel()).toBe('cancelled')
     await mill.drain()
-    expect((await mill.flow('unwanted').graph()).nodes.map(({ state }) => state)).toEqual(
+    expect((await mill.job('unwanted').graph()).nodes.map(({ state }) => state)).toEqual(
       Array(3).fill('cancelled'),
     )
   })
@@ -54,15 +54,14 @@ describe('a flow by its id', () => {
     await (await mill.batch({ id: 'batch' })).enqueue(square, 1)
     await mill.enqueue(fans, null, { id: 'fans' })
     await mill.drain()
-    const sizeOf = async (id: string) => (await mill.flow(id).graph()).nodes.length
+    const sizeOf = async (id: string) => (await mill.job(id).graph()).nodes.length
     expect(await Promise.all(['chain', 'batch', 'fans'].map(sizeOf))).toEqual([2, 2, 2])
   })
 
   test('that nobody knows says so', async () => {
     const mill = testMill({ jobs: [square] })
-    await expect(mill.flow('nobody').state()).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
-    expect(await mill.flow('nobody').get()).toBeUndefined()
-    expect(() => mill.flow('')).toThrow('id')
+    await expect(mill.job('nobody').graph()).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
+    await expect(mill.job('nobody').graph({ limit: 0 })).rejects.toMatchObject({ code: 'INVALID_OPTION' })
   })
 })
 
