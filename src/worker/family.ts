@@ -7,7 +7,7 @@ import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
-import { type ClaimedJob, type FinalState, isFinal, type NewJob } from '../core/job.js'
+import { type ClaimedJob, type FinalState, isFinal, type JobRecord, type NewJob } from '../core/job.js'
 import { cancelled, failed, type Outcome } from '../core/lifecycle.js'
 import { wakeBatch } from './batch-callbacks.js'
 import { linksOf } from './links.js'
@@ -65,20 +65,20 @@ async function undoOf(
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<NewJob[] | undefined> {
   const { below, completed } = await lookBelow(run.job.id, runtime)
-  const done: LinkRecord[] = []
-  for (const link of completed) if (!(await isNeeded(link.child, below, runtime))) done.push(link)
+  const needed = await neededElsewhere([...completed.keys()], below, runtime)
+  const done = [...completed.values()].filter(({ child }) => !needed.has(child))
   // Those that were found first waited for the others: of two that ended at once, they came later.
   done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
   return done.length === 0 ? undefined : makeUndo(runtime, jobs, done)
 }
 
-/** It and all that it waited for, directly or not; and what of that can be undone. */
+/** It and all that it waited for, directly or not; and what of that can be undone, by its id. */
 async function lookBelow(
   id: string,
   runtime: Runtime,
-): Promise<{ below: ReadonlySet<string>; completed: LinkRecord[] }> {
+): Promise<{ below: ReadonlySet<string>; completed: ReadonlyMap<string, LinkRecord> }> {
   const below = new Set([id])
-  const completed: LinkRecord[] = []
+  const completed = new Map<string, LinkRecord>()
   for (let parents = [id]; parents.length > 0; ) {
     const next: string[] = []
     const level = new Map<string, LinkRecord>()
@@ -86,24 +86,40 @@ async function lookBelow(
       for await (const link of linksOf(runtime, { parents: parents.slice(i, i + bounds.page) })) {
         if (!below.has(link.child)) next.push(link.child)
         below.add(link.child)
-        const isUndone = completed.some(({ child }) => child === link.child)
-        if (link.end === 'completed' && link.undo !== undefined && !isUndone) level.set(link.child, link)
+        const canBeUndone = link.end === 'completed' && link.undo !== undefined
+        if (canBeUndone && !completed.has(link.child)) level.set(link.child, link)
       }
-    completed.push(...[...level.values()].reverse())
+    for (const link of [...level.values()].reverse()) completed.set(link.child, link)
     parents = next
   }
   return { below, completed }
 }
 
-/** A job of another branch has used it, or will, because nothing stands in its way: then it stays as it is. */
-async function isNeeded(child: string, below: ReadonlySet<string>, runtime: Runtime): Promise<boolean> {
-  const [record] = await runtime.store.get([child])
-  const others = (record?.family?.parents ?? []).filter((id) => !below.has(id))
-  if (others.length === 0) return false
-  const records = (await runtime.store.get(others)).filter((other) => other !== undefined)
-  return records.some(
-    ({ state, family }) => state === 'completed' || (!isFinal(state) && family?.failed === 0),
-  )
+/** Those of them that a job of another branch has used, or will, because nothing stands in its way: they stay as they are. */
+async function neededElsewhere(
+  ids: readonly string[],
+  below: ReadonlySet<string>,
+  runtime: Runtime,
+): Promise<ReadonlySet<string>> {
+  const usersOf = new Map<string, readonly string[]>()
+  for (const { id, family } of await read(ids, runtime))
+    usersOf.set(id, family?.parents.filter((parent) => !below.has(parent)) ?? [])
+  const users = await read([...new Set([...usersOf.values()].flat())], runtime)
+  const needy = new Set(users.filter(needsChildren).map(({ id }) => id))
+  return new Set(ids.filter((id) => usersOf.get(id)?.some((user) => needy.has(user))))
+}
+
+function needsChildren({ state, family }: JobRecord): boolean {
+  return state === 'completed' || (!isFinal(state) && family?.failed === 0)
+}
+
+/** Those that are still there. */
+async function read(ids: readonly string[], runtime: Runtime): Promise<JobRecord[]> {
+  const found: JobRecord[] = []
+  for (let i = 0; i < ids.length; i += bounds.page)
+    for (const record of await runtime.store.get(ids.slice(i, i + bounds.page)))
+      if (record !== undefined) found.push(record)
+  return found
 }
 
 function ended({ child, name, end, failure }: LinkRecord) {
