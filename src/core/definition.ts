@@ -285,8 +285,12 @@ export const definitionOptions = [
   'upgrade',
 ]
 
-export function checkDefinition(job: AnyJob, expected = 'a definition made by defineJob'): void {
-  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid('job', job, expected)
+export function checkDefinition(
+  job: AnyJob,
+  expected = 'a definition made by defineJob',
+  field = 'job',
+): void {
+  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid(field, job, expected)
 }
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */

@@ -571,6 +571,15 @@ test('jobs of a flow have no dedupe key', async () => {
   const keyed = defineJob({ name: 'keyed', dedupe: { key: (n: number) => `${n}` }, run: (_: number) => {} })
   const mill = testMill({ jobs: [keyed] })
   await expect(mill.chain([{ job: keyed, input: 1 }])).rejects.toThrow(/'keyed' has a dedupe key/)
+  const undo = defineJob({
+    name: 'undo',
+    dedupe: { key: () => 'x' },
+    run: (_: { input: number; result: number }) => {},
+  })
+  const link = { job: square, input: 1, compensate: undo }
+  await expect(mill.chain([link])).rejects.toThrow(/'undo' has a dedupe key/)
+  const wrong = { ...link, compensate: 'undo' as never }
+  await expect(mill.chain([wrong])).rejects.toThrow(/compensate is "undo"; expected a definition/)
 })
 
 test('a full queue refuses a flow as a whole', async () => {
