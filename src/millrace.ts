@@ -139,8 +139,9 @@ export class Millrace {
    * Adds jobs that depend on each other. A tree: `{ job, input, children: […] }`, where a job runs after its
    * children and reads their results. Or a graph: `{ nodes: { name: { job, input, after: [names] } } }`. Up to 500
    * jobs are added at once or not at all; a larger flow in several writes, and children may come from a generator.
-   * What cannot be added as a whole is cancelled. The handle is that of the job that the flow leads to: any process
-   * gets it by the flow's id, `mill.job(id)`.
+   * What cannot be added as a whole is cancelled. The handle is that of the job that the flow leads to, with its
+   * result; a graph with several last jobs ends with all of them, and has none. Any process gets it by the flow's id:
+   * `mill.job(id)`, and `mill.job(id).graph()` shows all jobs of the flow.
    */
   flow<const T extends AnyFlow>(flow: T & Flow<T>, options?: FlowOptions): Promise<JobHandle<FlowResult<T>>> {
     return this.added('nodes' in flow ? this.#flows.graph(flow, options) : this.#flows.tree(flow, options))
@@ -154,15 +155,18 @@ export class Millrace {
     return this.added(this.#flows.chain(links, options))
   }
 
-  /** A set of jobs, to be added to it, with jobs that follow from what becomes of them. Seal it after the last one. */
+  /**
+   * A set of jobs, to be added to it, with jobs that follow from what becomes of them. Seal it after the last one. Its
+   * `result()` resolves with nothing when all of them have ended, whatever way.
+   */
   batch<C, S, D>(options: NewBatch<C, S, D>): Promise<BatchHandle>
-  /** The handle of a batch by its id. */
+  /** The handle of a batch by its id, in any process: adds to it, seals it, tells how far it is. */
   batch(id: string): BatchHandle
   batch<C, S, D>(given: string | NewBatch<C, S, D>): BatchHandle | Promise<BatchHandle> {
     return typeof given === 'string' ? this.#batches.handle(given) : this.#batches.make(given)
   }
 
-  /** The handle of a job by its id. Pass its definition to type the result: `mill.job(id, sendEmail)`. */
+  /** The handle of a job, or of a flow, by its id, in any process. Pass its definition to type the result: `mill.job(id, sendEmail)`. */
   job<I = unknown, O = I, R = unknown>(id: string, _definition?: JobDefinition<I, O, R>): JobHandle<R> {
     return this.#inspector.handle<R>(jobId(id))
   }

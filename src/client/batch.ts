@@ -15,7 +15,10 @@ import { encodeInput, newJob } from './new-job.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 
-/** A job that a batch adds when something has become of it. */
+/**
+ * A job that a batch adds when something has become of it. Its id is the batch's with the name of the event, such as
+ * `import-7.onComplete`. What became of the jobs it finds by the batch's id: `mill.job(id).graph()`.
+ */
 export interface Callback<I> {
   // biome-ignore lint/suspicious/noExplicitAny: what becomes of the input inside does not matter
   readonly job: JobDefinition<I, any, unknown>

@@ -14,7 +14,7 @@ export interface GraphNode {
   readonly state: JobState | 'removed'
   readonly failure: Failure | undefined
   readonly onFailure: FailurePolicy | undefined
-  /** Jobs that wait for it, and those that it waits for. */
+  /** Ids of jobs that wait for it, and of those that it waits for. */
   readonly before: readonly string[]
   readonly after: readonly string[]
 }

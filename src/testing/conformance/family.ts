@@ -27,6 +27,7 @@ const reason = 'no longer wanted'
 const cancelCommand = { do: 'cancel', reason, retain: 60_000 } as const
 const retryCommand = { do: 'retry', delay: 0, spacing: 0, change: {} } as const
 const died = failureOf('greet', 'it is over')
+const root = { id: 'x', name: 'greet', message: died.message, cause: died.cause }
 const ofChild = { ...died, code: 'CHILD_FAILED' }
 
 export function parent(fields: Partial<NewJob> = {}, family: Partial<NewFamily> = {}): NewJob {
@@ -153,12 +154,13 @@ export function familyTests(test: Test): void {
     await store.insert([top, ...children])
     const jobs = await claim(store, 3)
     const gone = { completed: 0, dead: 0 }
-    const outcomes = [complete('"ok"', gone), die(died, gone), stop(reason, gone)]
+    const outcomes = [complete('"ok"', gone), die({ ...ofChild, root }, gone), stop(reason, gone)]
     await advance(5)
     for (const [i, job] of jobs.entries()) await settle(store, job, outcomes[i] as (typeof outcomes)[0])
     const [a, b, c] = await linksOf(store, { parents: [top.id] })
     assert.deepEqual([a?.end, a?.result, a?.failure], ['completed', '"ok"', undefined])
     assert.deepEqual([b?.end, b?.result, b?.failure?.message], ['dead', undefined, died.message])
+    assert.deepEqual(b?.failure?.root, root)
     assert.deepEqual([c?.end, c?.result], ['cancelled', undefined])
     assert.deepEqual(await store.get(['a', 'b', 'c']), [undefined, undefined, undefined])
     assert.deepEqual(await countsOf(store, top.id), { children: 3, waiting: 0, failed: 2 })
