@@ -151,7 +151,9 @@ export class Millrace {
   chain<const C extends readonly AnyNode[]>(
     links: C & FlowChain<C>,
     options?: FlowOptions,
-  ): Promise<JobHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
+  ): Promise<
+    JobHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : FlowResult<C[number]>>
+  > {
     return this.added(this.#flows.chain(links, options))
   }
 

@@ -112,7 +112,10 @@ export async function shapes(mill: Millrace, isLong: boolean): Promise<void> {
   const numbered = Object.fromEntries([1, 2].map((from) => [`part${from}`, { job: chunk, input: { from } }]))
   await mill.flow({ nodes: numbered })
   await mill.flow({ nodes: { ...numbered, last: { ...parent, after: Object.keys(numbered) } } })
-  await mill.chain([1, 2].map((from) => ({ job: chunk, input: { from } })))
+  const chunks = await mill.chain([1, 2].map((from) => ({ job: chunk, input: { from } })))
+  same<typeof chunks, JobHandle<string[]>>(true)
+  const some = await mill.chain([part, ...(isLong ? [word] : [])])
+  same<typeof some, JobHandle<string[] | number>>(true)
 }
 
 const either = defineJob({ name: 'either', run: (options?: { fast?: boolean }) => options?.fast })
