@@ -50,7 +50,10 @@ export interface JobSnapshot<R = unknown> {
 
 /** A job's place in a flow or a batch. */
 export interface JobFamily {
-  /** Id of the flow or batch: `mill.job(id).graph()` shows all of it. Where those that wait for it are gone, it may be its own. */
+  /**
+   * Id of the flow or batch: `mill.job(id).graph()` shows all of it. Where those that wait for it are gone, it may be
+   * the job's own.
+   */
   readonly flow: string
   /** Its name in the flow, if it has one. */
   readonly node: string | undefined

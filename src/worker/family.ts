@@ -95,7 +95,7 @@ async function lookBelow(
   return { below, completed }
 }
 
-/** Those of them that a job of another branch has used, or will, because nothing stands in its way: they stay as they are. */
+/** Those that a job of another branch has used, or will, because nothing stands in its way: they stay as they are. */
 async function neededElsewhere(
   ids: readonly string[],
   below: ReadonlySet<string>,
