@@ -8,9 +8,10 @@ export {
   type RetryOptions,
 } from './client/dead.js'
 export type { TransactionOption } from './client/enqueue.js'
-export type { FlowChain, FlowGraph, FlowOptions, FlowResult, FlowTree } from './client/flow.js'
+export type { FlowOptions } from './client/flow.js'
+export type { AnyFlow, Flow, FlowChain, FlowGraph, FlowResult, FlowTree } from './client/flow-types.js'
 export { DefinitionHandle, type DefinitionStatus, GroupHandle, type GroupStatus } from './client/gates.js'
-export { FlowHandle, type Graph, type GraphNode } from './client/graph.js'
+export type { Graph, GraphNode } from './client/graph.js'
 export {
   type Beginning,
   type BeginOptions,
@@ -22,6 +23,7 @@ export {
 export {
   type CancelResult,
   type EnqueueStatus,
+  type JobFamily,
   JobHandle,
   type JobList,
   type JobSnapshot,
@@ -96,6 +98,7 @@ export type {
   LogLevel,
   LogLine,
   NewJob,
+  RootFailure,
 } from './core/job.js'
 export type { Pick, Priority, Room } from './core/lanes.js'
 export type { Orphan, Outcome, TotalName } from './core/lifecycle.js'

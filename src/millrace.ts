@@ -2,16 +2,9 @@ import { Batches, type BatchHandle, type NewBatch } from './client/batch.js'
 import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
-import {
-  type FlowChain,
-  type FlowGraph,
-  type FlowOptions,
-  type FlowResult,
-  Flows,
-  type FlowTree,
-} from './client/flow.js'
+import { type FlowOptions, Flows } from './client/flow.js'
+import type { AnyFlow, Flow, FlowChain, FlowResult } from './client/flow-types.js'
 import { DefinitionHandle } from './client/gates.js'
-import type { FlowHandle } from './client/graph.js'
 import { Idempotency, type IdempotentContext, type IdempotentOptions } from './client/idempotency.js'
 import { Inspector, type JobHandle, type JobList, type PageOptions } from './client/inspect.js'
 import type { Limiter } from './client/limiter.js'
@@ -146,42 +139,36 @@ export class Millrace {
    * Adds jobs that depend on each other. A tree: `{ job, input, children: […] }`, where a job runs after its
    * children and reads their results. Or a graph: `{ nodes: { name: { job, input, after: [names] } } }`. Up to 500
    * jobs are added at once or not at all; a larger flow in several writes, and children may come from a generator.
-   * What cannot be added as a whole is cancelled.
+   * What cannot be added as a whole is cancelled. The handle is that of the job that the flow leads to, with its
+   * result; a graph with several last jobs ends with all of them, and has none. Any process gets it by the flow's id:
+   * `mill.job(id)`, and `mill.job(id).graph()` shows all jobs of the flow.
    */
-  flow<const N extends Readonly<Record<string, AnyNode>>>(
-    graph: { readonly nodes: N & FlowGraph<N> },
-    options?: FlowOptions,
-  ): Promise<FlowHandle>
-  flow<const T extends AnyNode>(
-    tree: T & FlowTree<T>,
-    options?: FlowOptions,
-  ): Promise<FlowHandle<FlowResult<T>>>
-  flow(
-    given: AnyNode | { readonly nodes: Readonly<Record<string, AnyNode>> },
-    options?: FlowOptions,
-  ): Promise<FlowHandle<never>> {
-    return this.added(
-      'nodes' in given ? this.#flows.graph(given.nodes, options) : this.#flows.tree(given, options),
-    )
+  flow<const T extends AnyFlow>(flow: T & Flow<T>, options?: FlowOptions): Promise<JobHandle<FlowResult<T>>> {
+    return this.added('nodes' in flow ? this.#flows.graph(flow, options) : this.#flows.tree(flow, options))
   }
 
   /** Adds jobs that run one after the other; each can read the result of the one before it. */
   chain<const C extends readonly AnyNode[]>(
     links: C & FlowChain<C>,
     options?: FlowOptions,
-  ): Promise<FlowHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : unknown>> {
+  ): Promise<
+    JobHandle<C extends readonly [...unknown[], infer Last] ? FlowResult<Last> : FlowResult<C[number]>>
+  > {
     return this.added(this.#flows.chain(links, options))
   }
 
-  /** A set of jobs, to be added to it, with jobs that follow from what becomes of them. Seal it after the last one. */
+  /**
+   * A set of jobs, to be added to it, with jobs that follow from what becomes of them. Seal it after the last one. Its
+   * `result()` resolves with nothing when all of them have ended, whatever way.
+   */
   batch<C, S, D>(options: NewBatch<C, S, D>): Promise<BatchHandle>
-  /** The handle of a batch by its id. */
+  /** The handle of a batch by its id, in any process: adds to it, seals it, tells how far it is. */
   batch(id: string): BatchHandle
   batch<C, S, D>(given: string | NewBatch<C, S, D>): BatchHandle | Promise<BatchHandle> {
     return typeof given === 'string' ? this.#batches.handle(given) : this.#batches.make(given)
   }
 
-  /** The handle of a job by its id. Pass its definition to type the result: `mill.job(id, sendEmail)`. */
+  /** The handle of a job, or of a flow, by its id, in any process. Pass its definition to type the result: `mill.job(id, sendEmail)`. */
   job<I = unknown, O = I, R = unknown>(id: string, _definition?: JobDefinition<I, O, R>): JobHandle<R> {
     return this.#inspector.handle<R>(jobId(id))
   }

@@ -10,13 +10,15 @@ import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
 import { type BatchInput, batchJob, callbacks } from './built-in.js'
 import type { Declarations } from './declare.js'
-import { FlowHandle } from './graph.js'
-import type { Inspector, JobHandle } from './inspect.js'
+import { familyOf, type Inspector, JobHandle } from './inspect.js'
 import { encodeInput, newJob } from './new-job.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 
-/** A job that a batch adds when something has become of it. */
+/**
+ * A job that a batch adds when something has become of it. Its id is the batch's with the name of the event, such as
+ * `import-7.onComplete`. What became of the jobs it finds by the batch's id: `mill.job(id).graph()`.
+ */
 export interface Callback<I> {
   // biome-ignore lint/suspicious/noExplicitAny: what becomes of the input inside does not matter
   readonly job: JobDefinition<I, any, unknown>
@@ -53,11 +55,11 @@ export interface BatchProgress {
 const perWrite = 500
 
 /** A set of jobs with callbacks. It takes more of them until it is sealed, and after that while any of them is left. */
-export class BatchHandle extends FlowHandle<void> {
+export class BatchHandle extends JobHandle<void> {
   readonly #batches: Batches
 
   constructor(id: string, status: 'inserted' | 'duplicate' | undefined, batches: Batches) {
-    super(id, status, batches.inspector, batches.runtime)
+    super(id, status, batches.inspector)
     this.#batches = batches
   }
 
@@ -200,8 +202,8 @@ export class Batches {
     await this.runtime.ready()
     const [record] = await this.runtime.store.get([id])
     if (record?.family === undefined) return undefined
-    const { children, waiting, open } = record.family
-    return { jobs: children, left: waiting - (open ? 1 : 0), open, done: record.state === 'completed' }
+    const { children, left, open } = familyOf(record.family)
+    return { jobs: children, left, open, done: record.state === 'completed' }
   }
 }
 

@@ -36,7 +36,9 @@ export interface DeadFilter {
 
 export interface DeadGroup {
   readonly cause: string
+  /** The definition of the first of them. Those that died of another job (CHILD_FAILED) may be of several. */
   readonly name: string
+  /** Of the last of them. */
   readonly message: string
   readonly count: number
   readonly firstAt: Date

@@ -1,77 +1,19 @@
 import { bounds } from '../core/bounds.js'
-import type { JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError, queueFull } from '../core/errors.js'
-import type { FailurePolicy, NewFamily } from '../core/family.js'
+import type { NewFamily } from '../core/family.js'
 import { isFinal, type NewJob } from '../core/job.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
-import {
-  type NodeOptions,
-  type PlannedNode,
-  type PlanStep,
-  planChain,
-  planGraph,
-  planTree,
-} from '../core/plan.js'
+import { type PlannedNode, type PlanStep, planChain, planGraph, planTree } from '../core/plan.js'
 import type { InsertResult } from '../core/store.js'
 import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
 import { joinJob } from './built-in.js'
 import type { Declarations } from './declare.js'
-import { FlowHandle } from './graph.js'
-import type { Inspector } from './inspect.js'
+import type { Inspector, JobHandle } from './inspect.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 import { undoText } from './undo.js'
-
-type InputOf<J> = J extends JobDefinition<infer I, infer _O, infer _R> ? I : never
-type ResultOf<J> = J extends JobDefinition<infer _I, infer _O, infer R> ? R : never
-
-interface NodeShape<J> {
-  readonly job: J
-  readonly input: InputOf<J>
-  readonly options?: NodeOptions
-  /** What it means for those that wait for this job when it dies or is cancelled. @default 'fail' */
-  readonly onFailure?: FailurePolicy
-  /**
-   * Undoes this job, if it has completed, when a job with `onFailure: 'compensate'` fails that is needed by the same
-   * one, directly or not, and nothing else has use for it. Gets its input and result. What stands between them has
-   * to be kept until then.
-   */
-  readonly compensate?: JobDefinition<
-    { readonly input: InputOf<J>; readonly result: ResultOf<J> },
-    // biome-ignore lint/suspicious/noExplicitAny: what becomes of the input inside does not matter
-    any,
-    unknown
-  >
-}
-
-/** A job with those that it waits for; each input is typed by its own job. */
-export type FlowTree<T> = T extends { readonly job: infer J }
-  ? NodeShape<J> & {
-      readonly children?: T extends { readonly children: infer C } ? FlowChildren<C> : never
-    }
-  : never
-
-type FlowChildren<C> = C extends readonly unknown[]
-  ? { readonly [K in keyof C]: FlowTree<C[K]> }
-  : C extends Iterable<infer T>
-    ? Iterable<FlowTree<T>>
-    : never
-
-/** Named jobs, each after those that it names. */
-export type FlowGraph<N> = {
-  readonly [K in keyof N]: N[K] extends { readonly job: infer J }
-    ? NodeShape<J> & { readonly after?: readonly Exclude<keyof N, K>[] }
-    : never
-}
-
-/** Jobs one after the other. */
-export type FlowChain<C> = {
-  readonly [K in keyof C]: C[K] extends { readonly job: infer J } ? NodeShape<J> : never
-}
-
-export type FlowResult<T> = T extends { readonly job: infer J } ? ResultOf<J> : unknown
 
 export interface FlowOptions {
   /** Of the job that the flow leads to. A flow whose id exists is not added again. */
@@ -100,19 +42,23 @@ export class Flows {
     this.#declarations = declarations
   }
 
-  tree<R>(root: unknown, options?: FlowOptions): Promise<FlowHandle<R>> {
+  tree<R>(root: unknown, options?: FlowOptions): Promise<JobHandle<R>> {
     return this.#build(planTree(root, join), options)
   }
 
-  chain<R>(links: readonly unknown[], options?: FlowOptions): Promise<FlowHandle<R>> {
+  chain<R>(links: readonly unknown[], options?: FlowOptions): Promise<JobHandle<R>> {
     return this.#build(planChain(links, join), options)
   }
 
-  graph<R>(nodes: Readonly<Record<string, unknown>>, options?: FlowOptions): Promise<FlowHandle<R>> {
-    return this.#build(planGraph(nodes, join), options)
+  async graph<R>(
+    graph: { readonly nodes: Readonly<Record<string, unknown>> },
+    options?: FlowOptions,
+  ): Promise<JobHandle<R>> {
+    noUnknown(graph, ['nodes'], 'flow')
+    return this.#build(planGraph(graph.nodes, join), options)
   }
 
-  async #build<R>(steps: Iterable<PlanStep>, options: FlowOptions = {}): Promise<FlowHandle<R>> {
+  async #build<R>(steps: Iterable<PlanStep>, options: FlowOptions = {}): Promise<JobHandle<R>> {
     noUnknown(options, ['id', 'patience'], 'flow')
     const id = options.id === undefined ? newId(this.#runtime.clock.now()) : flowId(options.id)
     const patience = milliseconds(options.patience ?? '10m', 'patience')
@@ -132,7 +78,7 @@ export class Flows {
       if (site.begun) await this.#abandon(id)
       throw error
     }
-    return new FlowHandle<R>(id, site.status, this.#inspector, this.#runtime)
+    return this.#inspector.handle<R>(id, site.status)
   }
 
   /** Asynchronous where something is: a schema, or limits that the store has not heard of. */

@@ -1,50 +1,35 @@
 import { bounds } from '../core/bounds.js'
 import type { FailurePolicy, LinkRecord } from '../core/family.js'
 import type { Failure, JobRecord, JobState } from '../core/job.js'
-import { integer } from '../core/options.js'
-import { type EnqueueStatus, type Inspector, JobHandle } from './inspect.js'
 import type { Runtime } from './runtime.js'
 
-/** One job of a flow, as it stands. */
+/** A job among those that wait for each other. */
 export interface GraphNode {
   readonly id: string
   /** Its name in the flow, if it has one. */
   readonly node: string | undefined
   /** The name of its definition. */
   readonly name: string
-  /** `removed`: it is kept no more; undefined only while it has not been seen to end. */
+  /** How it stands or ended; `removed` when that is not known any more. */
   readonly state: JobState | 'removed'
   readonly failure: Failure | undefined
   readonly onFailure: FailurePolicy | undefined
-  /** Jobs that wait for it, and those that it waits for. */
+  /** Ids of jobs that wait for it, and of those that it waits for. */
   readonly before: readonly string[]
   readonly after: readonly string[]
 }
 
 export interface Graph {
-  /** The job that the flow leads to comes first, what it waits for behind it. */
+  /** The job that was asked for comes first, what it waits for behind it. */
   readonly nodes: readonly GraphNode[]
   /** There are more than asked for. */
   readonly more: boolean
 }
 
-/** The caller's end of a flow: of the job that it leads to, with all that this one waits for. */
-export class FlowHandle<R = unknown> extends JobHandle<R> {
-  readonly #runtime: Runtime
-
-  constructor(id: string, status: EnqueueStatus | undefined, inspector: Inspector, runtime: Runtime) {
-    super(id, status, inspector)
-    this.#runtime = runtime
-  }
-
-  /** The jobs of the flow with their states. @param options.limit 1 to 10,000; 1,000 unless told */
-  graph(options: { readonly limit?: number } = {}): Promise<Graph> {
-    return readGraph(this.#runtime, this.id, integer(options.limit ?? 1_000, 'limit', 1, 10_000))
-  }
-}
-
-async function readGraph(runtime: Runtime, root: string, limit: number): Promise<Graph> {
+/** Of this job and all that it waits for, directly or not; undefined when there is no such job. */
+export async function readGraph(runtime: Runtime, root: string, limit: number): Promise<Graph | undefined> {
   await runtime.ready()
+  if ((await runtime.store.get([root]))[0] === undefined) return undefined
   const walk = new Walk(root, limit)
   for (let parents = walk.next(); parents.length > 0 && !walk.isFull; parents = walk.next()) {
     let cursor: string | undefined

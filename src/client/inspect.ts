@@ -2,6 +2,7 @@ import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import type { Family } from '../core/family.js'
 import {
   type AttemptRecord,
   type Failure,
@@ -11,9 +12,10 @@ import {
   type LogLine,
 } from '../core/job.js'
 import { laneNames, type Priority } from '../core/lanes.js'
-import { compileRetain, integer } from '../core/options.js'
+import { compileRetain, integer, noUnknown } from '../core/options.js'
 import type { JobFilter } from '../core/store.js'
 import { clean } from '../core/text.js'
+import { type Graph, readGraph } from './graph.js'
 import type { Runtime } from './runtime.js'
 import { Watcher } from './watch.js'
 
@@ -37,11 +39,34 @@ export interface JobSnapshot<R = unknown> {
   readonly metadata: unknown
   readonly group: string | undefined
   readonly key: string | undefined
+  /** Its place among jobs that wait for each other; undefined for one that is not. */
+  readonly family: JobFamily | undefined
   readonly createdAt: Date
   readonly dueAt: Date | undefined
   readonly startedAt: Date | undefined
   readonly finishedAt: Date | undefined
   readonly expiresAt: Date | undefined
+}
+
+/** A job's place in a flow or a batch. */
+export interface JobFamily {
+  /**
+   * Id of the flow or batch: `mill.job(id).graph()` shows all of it. Where those that wait for it are gone, it may be
+   * the job's own.
+   */
+  readonly flow: string
+  /** Its name in the flow, if it has one. */
+  readonly node: string | undefined
+  /** Ids of jobs that wait for it. */
+  readonly parents: readonly string[]
+  /** Jobs that it ever waited for. */
+  readonly children: number
+  /** How many of them have not ended. */
+  readonly left: number
+  /** How many died or were cancelled and so keep it from running. */
+  readonly failed: number
+  /** More of them may come: a batch that has not been sealed, or a flow that is being added. */
+  readonly open: boolean
 }
 
 /** A step of a job, as it was at one moment. */
@@ -138,6 +163,14 @@ export class JobHandle<R = unknown> {
     return (await this.#inspector.trail(this)).logs
   }
 
+  /**
+   * The job with all that it waits for, directly or not, and their states: of the job that a flow leads to, all of the
+   * flow. @param options.limit 1 to 10,000 jobs; 1,000 unless told
+   */
+  graph(options: { readonly limit?: number } = {}): Promise<Graph> {
+    return this.#inspector.graph(this, options)
+  }
+
   /** The steps that its handler has taken, in the order in which they were written. */
   steps(): Promise<readonly JobStep[]> {
     return this.#inspector.steps(this)
@@ -188,6 +221,14 @@ export class Inspector {
     const trail = await this.#runtime.store.trail(job.id)
     if (trail === undefined) throw notFound(job)
     return trail
+  }
+
+  async graph(job: Sought, options: { readonly limit?: number }): Promise<Graph> {
+    noUnknown(options, ['limit'], 'graph')
+    const limit = integer(options.limit ?? 1_000, 'limit', 1, 10_000)
+    const graph = await readGraph(this.#runtime, job.id, limit)
+    if (graph === undefined) throw notFound(job)
+    return graph
   }
 
   async steps(job: Sought): Promise<readonly JobStep[]> {
@@ -278,6 +319,7 @@ export class Inspector {
       metadata: record.metadata === undefined ? undefined : jsonCodec.decode(record.metadata),
       group: record.group,
       key: record.key,
+      family: record.family && familyOf(record.family),
       createdAt: new Date(record.createdAt),
       dueAt: date(record.dueAt),
       startedAt: date(record.startedAt),
@@ -339,6 +381,11 @@ export class Inspector {
 
 function version(job: JobRecord): string {
   return `${job.state}:${job.attempt}:${job.crashes}:${job.dueAt ?? ''}:${job.progress ?? ''}:${job.cancelReason ?? ''}`
+}
+
+/** How far a parent is; a store counts one that is open as waiting for itself, too. */
+export function familyOf({ flow, node, parents, children, waiting, failed, open }: Family): JobFamily {
+  return { flow, node, parents, children, left: waiting - (open ? 1 : 0), failed, open }
 }
 
 function date(time: number | undefined): Date | undefined {

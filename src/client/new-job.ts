@@ -35,28 +35,8 @@ export function newJob(
   options: EnqueueOptions | undefined,
   id?: string,
 ): NewJob {
+  if (options === undefined) return plainJob(runtime, job, input, place, id)
   const { policy } = job
-  if (options === undefined) {
-    return {
-      id: id ?? newId(runtime.clock.now()),
-      name: job.name,
-      queue: policy.queue,
-      lane: policy.lane,
-      input,
-      delay: 0,
-      runAt: undefined,
-      maxAttempts: policy.maxAttempts,
-      maxCrashes: policy.maxCrashes,
-      overrides: job.evolution === undefined ? undefined : overridesText({ version: job.evolution.version }),
-      tags: undefined,
-      metadata: undefined,
-      traffic: place?.traffic,
-      dedupe: place?.dedupe,
-      family: undefined,
-      guard: place?.guard,
-      unwinds: job.unwinds,
-    }
-  }
   noUnknown(options, enqueueOptions, 'enqueue')
   if (options.delay !== undefined && options.runAt !== undefined) {
     throw invalid('runAt', options.runAt, 'either delay or runAt, not both')
@@ -87,6 +67,40 @@ export function newJob(
     family: undefined,
     guard: place?.guard,
     unwinds: job.unwinds,
+  }
+}
+
+/** What is known of a definition, even where it is not at hand. */
+export interface PlainKind extends Pick<AnyJob, 'name' | 'evolution' | 'unwinds'> {
+  readonly policy: Pick<AnyJob['policy'], 'queue' | 'lane' | 'maxAttempts' | 'maxCrashes'>
+}
+
+/** As its definition says, and nothing else. */
+export function plainJob(
+  runtime: Runtime,
+  { name, policy, evolution, unwinds }: PlainKind,
+  input: string,
+  place: Placement | undefined,
+  id = newId(runtime.clock.now()),
+): NewJob {
+  return {
+    id,
+    name,
+    queue: policy.queue,
+    lane: policy.lane,
+    input,
+    delay: 0,
+    runAt: undefined,
+    maxAttempts: policy.maxAttempts,
+    maxCrashes: policy.maxCrashes,
+    overrides: evolution === undefined ? undefined : overridesText({ version: evolution.version }),
+    tags: undefined,
+    metadata: undefined,
+    traffic: place?.traffic,
+    dedupe: place?.dedupe,
+    family: undefined,
+    guard: place?.guard,
+    unwinds,
   }
 }
 

@@ -1,7 +1,7 @@
 import type { AnyJob } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
-import { encodeInput, newJob } from './new-job.js'
+import { encodeInput, plainJob } from './new-job.js'
 import { placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
@@ -36,8 +36,7 @@ export function makeUndo(
     const input = { input: runtime.codec.decode(undo.of), result }
     const parent = { id: idOf(i + 1), onFailure: 'continue', wakes: false, undo: undefined } as const
     return {
-      ...undoJob(runtime, jobs.get(undo.name), undo, input),
-      id: idOf(i),
+      ...undoJob(runtime, jobs.get(undo.name), undo, input, idOf(i)),
       family: {
         flow: idOf(last),
         node: undefined,
@@ -53,26 +52,18 @@ export function makeUndo(
 }
 
 /** By its definition where that is known here; otherwise by what its flow was told of it. */
-function undoJob(runtime: Runtime, job: AnyJob | undefined, undo: Undo, input: unknown): NewJob {
-  const text = encodeInput(runtime, input)
-  if (job !== undefined) return newJob(runtime, job, text, placement(job, input, undefined), undefined)
-  const { name, queue, lane, maxAttempts, maxCrashes } = undo
-  return {
-    id: '',
+function undoJob(
+  runtime: Runtime,
+  job: AnyJob | undefined,
+  { name, queue, lane, maxAttempts, maxCrashes }: Undo,
+  input: unknown,
+  id: string,
+): NewJob {
+  const kind = job ?? {
     name,
-    queue,
-    lane,
-    input: text,
-    delay: 0,
-    runAt: undefined,
-    maxAttempts,
-    maxCrashes,
-    overrides: undefined,
-    tags: undefined,
-    metadata: undefined,
-    traffic: undefined,
-    dedupe: undefined,
-    family: undefined,
-    guard: undefined,
+    policy: { queue, lane, maxAttempts, maxCrashes },
+    evolution: undefined,
   }
+  const place = job && placement(job, input, undefined)
+  return plainJob(runtime, kind, encodeInput(runtime, input), place, id)
 }

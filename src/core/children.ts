@@ -1,3 +1,4 @@
+import { childFailed } from './child-failed.js'
 import { type Child, checkDefinition, type JobContext } from './definition.js'
 import { MillraceError } from './errors.js'
 
@@ -36,9 +37,9 @@ export class Children {
     for await (const child of this.#all(job.name)) {
       if (node !== undefined && child.node !== node) continue
       if (child.state === 'completed') return child.result as never
-      throw noResult(job.name, node, `${child.id} ${child.state === 'dead' ? 'died' : 'was cancelled'}`)
+      throw childFailed('CHILD_FAILED', child)
     }
-    throw noResult(job.name, node, 'there is none')
+    throw noSuchChild(job.name, node)
   }
 
   async *#all(name: string | undefined): AsyncGenerator<Child, void, undefined> {
@@ -51,10 +52,8 @@ export class Children {
   }
 }
 
-function noResult(name: string, node: string | undefined, why: string): MillraceError {
-  const which = node === undefined ? `of '${name}'` : `'${node}' of '${name}'`
-  return new MillraceError('CHILD_FAILED', `the child ${which} has no result: ${why}`, {
-    field: 'job',
-    value: name,
-  })
+function noSuchChild(name: string, node: string | undefined): MillraceError {
+  const which = node === undefined ? `of job '${name}'` : `'${node}' of job '${name}'`
+  const text = `this job waited for no child ${which}, or is not to see that it failed (\`onFailure: 'ignore'\`)`
+  return new MillraceError('CHILD_FAILED', text, { field: 'job', value: name })
 }

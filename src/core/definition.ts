@@ -14,7 +14,7 @@ import {
   type SandboxOptions,
 } from './handler.js'
 import { type CompiledIdempotency, compileIdempotency, type IdempotencyOptions } from './idempotency.js'
-import type { Failure, FinalState, LogLevel } from './job.js'
+import type { Failure, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
 import type { Step } from './step-function.js'
 import {
@@ -80,18 +80,19 @@ export interface JobContext {
   readonly cancelReason?: string | undefined
 }
 
-/** A child that has ended, as its parent's handler sees it. */
-export interface Child<R = unknown> {
+/** A child that has ended, as its parent's handler sees it. Its `state` tells which of the others it has. */
+export type Child<R = unknown> = {
   readonly id: string
   /** The name of its definition. */
   readonly name: string
   /** Its name in the flow, if it has one. */
   readonly node: string | undefined
-  readonly state: FinalState
-  /** Undefined unless it completed. */
-  readonly result: R | undefined
-  readonly failure: Failure | undefined
-}
+} & (
+  | { readonly state: 'completed'; readonly result: R; readonly failure: undefined }
+  | { readonly state: 'dead'; readonly result: undefined; readonly failure: Failure }
+  /** With a failure only if its handler gave one: `cancel(reason, cause)`. */
+  | { readonly state: 'cancelled'; readonly result: undefined; readonly failure: Failure | undefined }
+)
 
 export type EnqueueFromHandler = <I, O, R>(
   job: JobDefinition<I, O, R>,
@@ -284,8 +285,12 @@ export const definitionOptions = [
   'upgrade',
 ]
 
-export function checkDefinition(job: AnyJob, expected = 'a definition made by defineJob'): void {
-  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid('job', job, expected)
+export function checkDefinition(
+  job: AnyJob,
+  expected = 'a definition made by defineJob',
+  field = 'job',
+): void {
+  if (typeof job?.run !== 'function' || job.policy === undefined) throw invalid(field, job, expected)
 }
 
 /** The schema's word on a value: the parsed value or INVALID_INPUT. Asynchronous schemas give a promise. */

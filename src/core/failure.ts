@@ -1,5 +1,5 @@
 import { bounds } from './bounds.js'
-import type { Failure } from './job.js'
+import type { Failure, RootFailure } from './job.js'
 import { clean } from './text.js'
 
 /** Turns whatever a handler threw into bounded, clean text. Never throws: hostile getters and proxies included. */
@@ -8,13 +8,33 @@ export function describeFailure(job: string, thrown: unknown): Failure {
   const message = clean(read(thrown, 'message') ?? asText(thrown), bounds.failureText / 2)
   const stack = read(thrown, 'stack')
   const code = read(thrown, 'code')
+  const root = rootOf(thrown, code)
   return {
     name,
     message,
     stack:
-      stack === undefined ? undefined : clean(withCauses(stack, thrown), bounds.failureText - message.length),
+      stack === undefined
+        ? undefined
+        : clean(root ? stack : withCauses(stack, thrown), bounds.failureText - message.length),
     code: code === undefined ? undefined : clean(code, bounds.nameLength),
-    cause: fingerprint(job, name, message, stack),
+    // Who died of the same thing, however far from it, is one group; apart from it, because retrying them is no use.
+    cause: root === undefined ? fingerprint(job, name, message, stack) : hash(`${code}\n${root.cause}`),
+    ...(root !== undefined && { root }),
+  }
+}
+
+/** What `childFailed` says. */
+function rootOf(thrown: unknown, code: string | undefined): RootFailure | undefined {
+  if (code !== 'CHILD_FAILED' && code !== 'COMPENSATED') return undefined
+  const root = property(thrown, 'cause')
+  const id = read(root, 'id')
+  const cause = read(root, 'cause')
+  if (id === undefined || cause === undefined) return undefined
+  return {
+    id: clean(id, bounds.idLength),
+    name: clean(read(root, 'name') ?? '', bounds.nameLength),
+    message: clean(read(root, 'message') ?? '', bounds.attemptText / 2),
+    cause: clean(cause, bounds.nameLength * 2),
   }
 }
 

@@ -103,6 +103,20 @@ export interface Failure {
   readonly code: string | undefined
   /** Groups failures with the same cause; see failure.ts. */
   readonly cause: string
+  /** Of a job that died because of a child (CHILD_FAILED, COMPENSATED). */
+  readonly root?: RootFailure
+}
+
+/**
+ * The job that others died of: the child itself, or one further below. Retried, those that died of it with
+ * CHILD_FAILED wait for it again.
+ */
+export interface RootFailure {
+  readonly id: string
+  /** The name of its definition. */
+  readonly name: string
+  readonly message: string
+  readonly cause: string
 }
 
 /** One ended attempt that did not complete the job. */

@@ -4,7 +4,7 @@
  * generator, a hundred thousand of them.
  */
 import { bounds } from './bounds.js'
-import type { EnqueueOptions, JobDefinition } from './definition.js'
+import { checkDefinition, type EnqueueOptions, type JobDefinition } from './definition.js'
 import { MillraceError } from './errors.js'
 import { type FailurePolicy, failurePolicies } from './family.js'
 import { invalid, name, noUnknownIn, oneOf } from './options.js'
@@ -200,8 +200,9 @@ function checkNode(raw: unknown, path: string, more: readonly string[]): AnyNode
   const known = ['job', 'input', 'options', 'onFailure', 'compensate', ...more]
   noUnknownIn(path, raw as object, known)
   const spec = raw as AnyNode
-  if (typeof spec.job?.run !== 'function' || spec.job.policy === undefined)
-    throw invalid(`${path}.job`, spec.job, 'a definition made by defineJob')
+  checkDefinition(spec.job, undefined, `${path}.job`)
+  if (spec.compensate !== undefined) checkDefinition(spec.compensate, undefined, `${path}.compensate`)
+  if (spec.compensate?.traffic?.dedupe !== undefined) throw cannotDedupe(spec.compensate.name)
   if (spec.options !== undefined) noUnknownIn(`${path}.options`, spec.options, nodeOptions)
   if (spec.onFailure !== undefined) oneOf(spec.onFailure, failurePolicies, `${path}.onFailure`)
   return spec

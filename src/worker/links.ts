@@ -3,6 +3,7 @@ import { bounds } from '../core/bounds.js'
 import type { ChildPage } from '../core/children.js'
 import type { Child } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
+import type { Failure } from '../core/job.js'
 import type { LinkQuery } from '../core/store.js'
 
 /** All links that match, page by page. */
@@ -32,8 +33,11 @@ export async function readChildren(
 
 /** A child as its parent's handler sees it; undefined for one that it is not to see. */
 function childOf(link: LinkRecord, runtime: Runtime): Child | undefined {
-  const { child, name, node, end, result, failure, onFailure } = link
+  const { child: id, name, node, end, result, failure, onFailure } = link
   if (end === undefined || (end !== 'completed' && onFailure === 'ignore')) return undefined
+  // Spelt out each time: a step may hold a hundred thousand of them, and a spread makes larger ones.
+  if (end === 'cancelled') return { id, name, node, state: end, result: undefined, failure }
+  if (end === 'dead') return { id, name, node, state: end, result: undefined, failure: failure as Failure }
   const value = result === undefined ? undefined : runtime.codec.decode(result)
-  return { id: child, name, node, state: end, result: value, failure }
+  return { id, name, node, state: end, result: value, failure: undefined }
 }

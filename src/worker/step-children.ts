@@ -1,6 +1,7 @@
 import { relative } from '../client/relative.js'
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
+import { childFailed } from '../core/child-failed.js'
 import type { ReadChildren } from '../core/children.js'
 import { type AnyJob, type Child, checkDefinition } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
@@ -95,7 +96,7 @@ export function gathered(
 ): unknown[] {
   if (onFailure === 'continue') return [...children]
   const failed = children.find(({ state }) => state !== 'completed')
-  if (onFailure === 'fail' && failed !== undefined) throw childFailed(failed)
+  if (onFailure === 'fail' && failed !== undefined) throw childFailed('CHILD_FAILED', failed)
   return children.filter(({ state }) => state === 'completed').map(({ result }) => result)
 }
 
@@ -115,16 +116,6 @@ export async function childJobs(run: Run, runtime: Runtime, batch: ChildBatch): 
   for (const [i, input] of inputs.entries())
     jobs.push({ ...(await relative(runtime, job, input, own, ids[i])), family })
   return jobs
-}
-
-function childFailed({ id, name, state, failure }: Child): MillraceError {
-  const how = state === 'dead' ? 'died' : 'was cancelled'
-  const why = failure === undefined ? '' : `: ${failure.message}`
-  return new MillraceError(
-    'CHILD_FAILED',
-    `child ${id} ('${name}') ${how}${why}; retry the child, and this job waits for it again`,
-    { field: 'child', value: id },
-  )
 }
 
 function tooMany(step: string): MillraceError {

@@ -186,7 +186,8 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     const mill = await started([fans, known, failing])
     const handle = await mill.enqueue(fans, 1)
     await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
-    expect((await handle.get())?.failure).toMatchObject({ code: 'CHILD_FAILED' })
+    const root = { name: 'failing', message: '1 is not enough' }
+    expect((await handle.get())?.failure).toMatchObject({ code: 'CHILD_FAILED', root })
   })
 
   test('snoozes and cancels', async () => {

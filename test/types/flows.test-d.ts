@@ -1,5 +1,12 @@
 /** Checked by the compiler: jobs that wait for others keep their types. */
-import { type Child, defineJob, type FlowHandle, type JobHandle, type Millrace } from 'millrace'
+import {
+  type Child,
+  defineJob,
+  type Failure,
+  type JobDefinition,
+  type JobHandle,
+  type Millrace,
+} from 'millrace'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 function same<A, B>(_proof: Equal<A, B>): void {}
@@ -17,6 +24,12 @@ const merge = defineJob({
     same<typeof length, number>(true)
     for await (const child of children(count)) same<typeof child.result, number | undefined>(true)
     for await (const child of children()) same<typeof child.result, unknown>(true)
+    for await (const child of children(count)) {
+      if (child.state === 'completed') same<typeof child.result, number>(true)
+      else same<typeof child.result, undefined>(true)
+      if (child.state === 'dead') same<typeof child.failure, Failure>(true)
+      if (child.state === 'cancelled') same<typeof child.failure, Failure | undefined>(true)
+    }
 
     const lengths = await step.children('lengths', count, ['a'])
     same<typeof lengths, number[]>(true)
@@ -48,7 +61,7 @@ export async function trees(mill: Millrace): Promise<void> {
       },
     ],
   })
-  same<typeof tree, FlowHandle<{ rows: string[][]; length: number }>>(true)
+  same<typeof tree, JobHandle<{ rows: string[][]; length: number }>>(true)
   const many = [1, 2].map((from) => ({ job: chunk, input: { from } }))
   await mill.flow({ job: merge, input: null, children: many })
   // @ts-expect-error the input of another job
@@ -60,16 +73,97 @@ export async function trees(mill: Millrace): Promise<void> {
   await mill.flow({ job: merge, input: null, children: [{ job: count, input: 'x', children: deep }] })
   // @ts-expect-error no input
   await mill.flow({ job: count })
-  // @ts-expect-error what undoes another job
   await mill.flow({
     job: merge,
     input: null,
+    // @ts-expect-error what undoes another job
     children: [{ job: chunk, input: { from: 1 }, compensate: undoCount }],
   })
   // @ts-expect-error no such policy
   await mill.flow({ job: merge, input: null, children: [{ job: count, input: 'x', onFailure: 'panic' }] })
   // @ts-expect-error its place in time is the flow's to say
   await mill.flow({ job: count, input: 'x', options: { delay: 5 } })
+}
+
+/** Children as people make them. */
+export async function shapes(mill: Millrace, isLong: boolean): Promise<void> {
+  const parent = { job: merge, input: null }
+  const part = { job: chunk, input: { from: 0 } }
+  const word = { job: count, input: 'x' }
+  const list: readonly (typeof word)[] = []
+  await mill.flow({ ...parent, children: list })
+  await mill.flow({ ...parent, children: [part, word] })
+  await mill.flow({ ...parent, children: new Set([part]) })
+  await mill.flow({ ...parent, children: mixed() })
+  await mill.flow({ ...parent, children: [1, 2].flatMap((from) => [{ job: chunk, input: { from } }, word]) })
+  await mill.flow({ ...parent, children: [1].map(() => ({ ...parent, children: [part] })) })
+  await mill.flow({ ...parent, children: [part, ...(isLong ? [word] : [])] })
+  await mill.flow({ ...parent, ...(isLong && { children: [part] }) })
+  await mill.flow({
+    ...parent,
+    children: [
+      { job: either, input: undefined },
+      { job: either, input: {} },
+    ],
+  })
+  const tree: Tree = { ...part, children: [part] }
+  await mill.flow(tree)
+
+  const numbered = Object.fromEntries([1, 2].map((from) => [`part${from}`, { job: chunk, input: { from } }]))
+  await mill.flow({ nodes: numbered })
+  await mill.flow({ nodes: { ...numbered, last: { ...parent, after: Object.keys(numbered) } } })
+  const chunks = await mill.chain([1, 2].map((from) => ({ job: chunk, input: { from } })))
+  same<typeof chunks, JobHandle<string[]>>(true)
+  const some = await mill.chain([part, ...(isLong ? [word] : [])])
+  same<typeof some, JobHandle<string[] | number>>(true)
+}
+
+const either = defineJob({ name: 'either', run: (options?: { fast?: boolean }) => options?.fast })
+
+function* mixed() {
+  yield { job: count, input: 'x' }
+  yield { job: chunk, input: { from: 1 } }
+}
+
+interface Tree {
+  job: typeof chunk
+  input: { from: number }
+  children?: Tree[]
+}
+
+/** A definition and its inputs need not be known here. */
+export function fan<I, R>(mill: Millrace, job: JobDefinition<I, I, R>, inputs: I[]): Promise<JobHandle> {
+  return mill.flow({ job: merge, input: null, children: inputs.map((input) => ({ job, input })) })
+}
+
+export async function mistakes(mill: Millrace): Promise<void> {
+  const word = { job: count, input: 'x' }
+  // @ts-expect-error children
+  await mill.flow({ job: merge, input: null, childen: [word] })
+  // @ts-expect-error the same, further below
+  await mill.flow({ job: merge, input: null, children: [{ ...word, childen: [word] }] })
+  // @ts-expect-error the same, of each of many
+  await mill.flow({ job: merge, input: null, children: [1].map(() => ({ ...word, childen: [word] })) })
+  // @ts-expect-error onFailure
+  await mill.flow({ job: merge, input: null, children: [{ ...word, onFail: 'ignore' }] })
+  // @ts-expect-error a tree has children instead
+  await mill.flow({ job: count, input: 'x', after: [] })
+  // @ts-expect-error a graph has `after` instead
+  await mill.flow({ nodes: { first: { job: count, input: 'x', children: [] } } })
+  // @ts-expect-error after
+  await mill.flow({ nodes: { first: word, last: { ...word, afer: ['first'] } } })
+  // @ts-expect-error an option
+  await mill.flow({ nodes: { first: word }, id: 'f' })
+  // @ts-expect-error in a chain each waits for the one before it
+  await mill.chain([word, { ...word, after: [] }])
+  // @ts-expect-error it needs an input
+  await mill.flow({ job: count, input: undefined })
+  // @ts-expect-error the same
+  await mill.flow({ job: merge, input: null, children: [1].map(() => ({ job: count, input: undefined })) })
+  // @ts-expect-error the same
+  await mill.flow({ nodes: { first: { job: count, input: undefined } } })
+  // @ts-expect-error the same
+  await mill.chain([{ job: count, input: undefined }])
 }
 
 export async function graphs(mill: Millrace): Promise<void> {
@@ -80,12 +174,12 @@ export async function graphs(mill: Millrace): Promise<void> {
       last: { job: merge, input: null, after: ['first', 'length'] },
     },
   })
-  // @ts-expect-error nobody of that name
   await mill.flow({
+    // @ts-expect-error nobody of that name
     nodes: { first: { job: count, input: 'x' }, last: { job: merge, input: null, after: ['second'] } },
   })
-  // @ts-expect-error itself
   await mill.flow({
+    // @ts-expect-error itself
     nodes: { first: { job: count, input: 'x' }, last: { job: merge, input: null, after: ['last'] } },
   })
   // @ts-expect-error the input of another job
@@ -99,7 +193,7 @@ export async function chains(mill: Millrace): Promise<void> {
     { job: chunk, input: { from: 0 }, compensate: undoChunk },
     { job: count, input: 'x' },
   ])
-  same<typeof chain, FlowHandle<number>>(true)
+  same<typeof chain, JobHandle<number>>(true)
   same<Awaited<ReturnType<typeof chain.result>>, number>(true)
   const first = { job: chunk, input: { from: 0 } }
   // @ts-expect-error the input of another job

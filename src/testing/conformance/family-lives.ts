@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { waiting } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
-import { childOf, linksOf, parent } from './family.js'
+import { childOf, linksOf, parent } from './family-jobs.js'
 import {
   claim,
   claimOne,

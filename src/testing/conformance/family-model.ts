@@ -8,7 +8,7 @@ import { type FailurePolicy, type Family, type LinkRecord, standsInTheWay } from
 import { isFinal, type JobRecord, type NewJob } from '../../core/job.js'
 import { crashed, type Outcome, released, waiting } from '../../core/lifecycle.js'
 import type { Command, Store } from '../../core/store.js'
-import { childOf, linksOf, parent } from './family.js'
+import { childOf, linksOf, parent } from './family-jobs.js'
 import { type EndStep, type FamilyStep, familyStepsOf, type RelativeStep } from './family-steps.js'
 import type { StoreHarness } from './harness.js'
 import {

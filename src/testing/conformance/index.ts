@@ -12,9 +12,12 @@ import { dedupeTests } from './dedupe.js'
 import { dedupeReturnTests } from './dedupe-return.js'
 import { depthTests } from './depth.js'
 import { extend } from './extend.js'
-import { familyCancelTests, familyReplayTests, familyTests } from './family.js'
+import { familyTests } from './family.js'
+import { familyCancelTests } from './family-cancels.js'
 import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
+import { familyOpenTests } from './family-open.js'
+import { familyReplayTests } from './family-replays.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
 import { guardTests, guardVerbTests } from './guard.js'
@@ -108,6 +111,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['quarantine', quarantineTests],
   ['traffic control over several handles', trafficHandles],
   ['family', familyTests],
+  ['family: open', familyOpenTests],
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
   ['family: lives', familyLivesTests],

@@ -1,0 +1,90 @@
+import { defineJob } from 'millrace'
+import { describe, expect, test } from 'vitest'
+import { square, sum } from './flow-jobs.js'
+import { testMill } from './mill.js'
+
+describe('a child with `compensate` that fails', () => {
+  test('compensate: chains undo what came before, also when the last one dies', async () => {
+    for (const dies of [1, 2]) {
+      const seen: string[] = []
+      const undo = defineJob({
+        name: 'undo',
+        run: ({ input }: { input: number; result: number }) => void seen.push(`undo ${input}`),
+      })
+      const part = defineJob({
+        name: 'part',
+        maxAttempts: 1,
+        run(n: number) {
+          if (n === dies) throw new Error('declined')
+          seen.push(`do ${n}`)
+          return n
+        },
+      })
+      const mill = testMill({ jobs: [part, undo] })
+      const node = (input: number) =>
+        ({ job: part, input, compensate: undo, onFailure: 'compensate' }) as const
+      const chain = await mill.chain([node(0), node(1), node(2)])
+      await mill.drain()
+      const done = Array.from({ length: dies }, (_, n) => n)
+      expect(seen).toEqual([...done.map((n) => `do ${n}`), ...done.reverse().map((n) => `undo ${n}`)])
+      expect((await chain.get())?.failure?.code).toBe('COMPENSATED')
+    }
+  })
+
+  test('compensate: what several jobs wait for is undone once, and not while one of them has used it', async () => {
+    for (const shared of [true, false]) {
+      const seen: string[] = []
+      const undo = defineJob({
+        name: 'undo',
+        run: ({ input }: { input: string; result: string }) => void seen.push(`undo ${input}`),
+      })
+      const part = defineJob({
+        name: 'part',
+        maxAttempts: 1,
+        run(text: string) {
+          if (text === 'stock') throw new Error('none left')
+          return text
+        },
+      })
+      const mill = testMill({ jobs: [part, undo] })
+      await mill.flow({
+        nodes: {
+          charge: { job: part, input: 'charge', compensate: undo },
+          stock: { job: part, input: 'stock', onFailure: 'compensate' },
+          ship: { job: part, input: 'ship', after: ['charge', 'stock'] },
+          invoice: { job: part, input: 'invoice', after: shared ? ['charge', 'stock'] : ['charge'] },
+        },
+      })
+      await mill.drain()
+      expect(seen).toEqual(shared ? ['undo charge'] : [])
+    }
+  })
+
+  test('compensate: what completed is undone, the last one first, and the parent dies', async () => {
+    const undone: unknown[] = []
+    const undo = defineJob({
+      name: 'undo',
+      run: (done: { input: number; result: number }) => void undone.push(done),
+    })
+    const mill = testMill({ jobs: [square, sum, undo], worker: { concurrency: 1 } })
+    const node = (input: number) =>
+      ({ job: square, input, compensate: undo, onFailure: 'compensate' }) as const
+    const flow = await mill.flow({ job: sum, input: null, children: [node(2), node(3), node(-1)] })
+    await mill.drain()
+    expect((await flow.get())?.failure?.code).toBe('COMPENSATED')
+    expect(undone).toEqual([
+      { input: 3, result: 9 },
+      { input: 2, result: 4 },
+    ])
+  })
+})
+
+test('there is a limit to what a flow can undo', async () => {
+  const undo = defineJob({ name: 'undo', run: (_: { input: number; result: number }) => {} })
+  const mill = testMill({ jobs: [square, sum, undo] })
+  const children = Array.from({ length: 1_001 }, () => ({ job: square, input: 1, compensate: undo }))
+  await expect(mill.flow({ job: sum, input: null, children }, { id: 'f' })).rejects.toThrow(
+    /1000 jobs with `compensate`/,
+  )
+  expect(await mill.job('f').state()).toBe('cancelled')
+})

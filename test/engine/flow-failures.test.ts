@@ -1,0 +1,129 @@
+import { defineBatchJob, defineJob } from 'millrace'
+import { describe, expect, test } from 'vitest'
+import { square, sum } from './flow-jobs.js'
+import { testMill } from './mill.js'
+
+describe('a child that fails', () => {
+  const look = defineJob({
+    name: 'look',
+    async run(_: null, { children }) {
+      const seen = []
+      for await (const { state, result, failure } of children())
+        seen.push([state, result ?? failure?.message])
+      return seen
+    },
+  })
+  const pair = (onFailure: 'fail' | 'continue' | 'ignore') =>
+    ({
+      job: look,
+      input: null,
+      children: [
+        { job: square, input: 3 },
+        { job: square, input: -1, onFailure },
+      ],
+    }) as const
+
+  test('fail: its parent dies of it, without being run', async () => {
+    const mill = testMill({ jobs: [square, look] })
+    const flow = await mill.flow(pair('fail'))
+    await mill.drain()
+    const failure = (await flow.get())?.failure
+    expect(failure?.code).toBe('CHILD_FAILED')
+    expect(failure?.message).toMatch(/'square'\) died: -1 is below zero; retry the child/)
+  })
+
+  test('continue: its parent runs and sees the failure', async () => {
+    const mill = testMill({ jobs: [square, look] })
+    const flow = await mill.flow(pair('continue'))
+    await mill.drain()
+    expect(await flow.result()).toEqual([
+      ['completed', 9],
+      ['dead', '-1 is below zero'],
+    ])
+  })
+
+  test('ignore: its parent runs and sees nothing of it', async () => {
+    const mill = testMill({ jobs: [square, look] })
+    const flow = await mill.flow(pair('ignore'))
+    await mill.drain()
+    expect(await flow.result()).toEqual([['completed', 9]])
+  })
+
+  test('its parent waits for the others before it dies', async () => {
+    const mill = testMill({ jobs: [square, sum] })
+    const flow = await mill.flow({
+      job: sum,
+      input: null,
+      children: [
+        { job: square, input: -1 },
+        { job: square, input: 2, options: { queue: 'slow' } },
+      ],
+    })
+    await mill.drain()
+    expect(await flow.state()).toBe('blocked')
+    const slow = mill.worker({ queues: ['slow'] })
+    await slow.start()
+    await mill.advance('1s')
+    await slow.stop()
+    await mill.drain()
+    expect(await flow.state()).toBe('dead')
+  })
+
+  test('fail: a parent whose handler takes many at once dies of it as well', async () => {
+    const taken: number[] = []
+    const many = defineBatchJob({ name: 'many', run: (inputs: number[]) => void taken.push(...inputs) })
+    const mill = testMill({ jobs: [square, many] })
+    const over = (input: number, child: number) =>
+      mill.flow({ job: many, input, children: [{ job: square, input: child }] })
+    const flows = [await over(1, 3), await over(2, -1), await over(3, 2)]
+    await mill.drain()
+    expect(await Promise.all(flows.map((flow) => flow.state()))).toEqual(['completed', 'dead', 'completed'])
+    expect(taken.sort()).toEqual([1, 3])
+  })
+
+  test('a parent that is replayed dies of it again, until the child is replayed', async () => {
+    let broken = true
+    const fragile = defineJob({
+      name: 'fragile',
+      maxAttempts: 1,
+      run() {
+        if (broken) throw new Error('broken')
+      },
+    })
+    const mill = testMill({ jobs: [fragile, look] })
+    const flow = await mill.flow({ job: look, input: null, children: [{ job: fragile, input: null }] })
+    await mill.drain()
+    await mill.dead.retry(flow.id)
+    await mill.drain()
+    expect((await flow.get())?.failure?.code).toBe('CHILD_FAILED')
+    broken = false
+    await mill.dead.retryAll()
+    await mill.drain({ later: true })
+    expect(await flow.result()).toEqual([['completed', undefined]])
+  })
+
+  test('a child that is replayed before its parent has run is waited for', async () => {
+    let broken = true
+    const fragile = defineJob({
+      name: 'fragile',
+      maxAttempts: 1,
+      run() {
+        if (broken) throw new Error('broken')
+        return 'mended'
+      },
+    })
+    const late = defineJob({ name: 'late', queue: 'late', run: (_: null, { results }) => results(fragile) })
+    const mill = testMill({ jobs: [fragile, late] })
+    await mill.queue('late').pause()
+    const flow = await mill.flow({ job: late, input: null, children: [{ job: fragile, input: null }] })
+    await mill.drain()
+    expect(await flow.state()).toBe('pending')
+    broken = false
+    await mill.dead.retryAll()
+    expect(await flow.state()).toBe('blocked')
+    await mill.drain({ later: true })
+    await mill.queue('late').resume()
+    await mill.drain()
+    expect(await flow.result()).toEqual(['mended'])
+  })
+})
