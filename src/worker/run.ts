@@ -288,9 +288,13 @@ export class Run implements JobContext {
     return this.#listener.steps
   }
 
-  /** A handler that runs elsewhere waits. */
-  suspend(wait: Wait, steps: readonly StepRecord[]): void {
+  /** Writes steps of a handler that ran elsewhere with the outcome. */
+  keep(steps: readonly StepRecord[]): void {
     this.#lastSteps = steps
+  }
+
+  /** A handler that runs elsewhere waits. */
+  suspend(wait: Wait): void {
     this.#listener.suspended(this, wait)
   }
 

@@ -152,7 +152,7 @@ export class SandboxContext implements JobContext {
   #makeSteps(): Steps {
     const context = this
     const { signal } = this.#controller
-    const steps = new Steps({
+    return new Steps({
       jobId: this.jobId,
       codec: jsonCodec,
       get ended() {
@@ -176,14 +176,18 @@ export class SandboxContext implements JobContext {
         })
       },
       readChildren: this.#readChildren,
-      suspend: (wait) => this.#suspend({ how: 'waits', wait, steps: steps.take() }),
+      suspend: (wait) => this.#suspend({ how: 'waits', wait }),
     })
-    return steps
   }
 
   /** The handler has settled; undefined when none of its steps is running. */
   endSteps(): Promise<void> | undefined {
     return this.#steps?.end()
+  }
+
+  /** Sleeps and waits that began, for the outcome. */
+  takeSteps(): StepRecord[] {
+    return this.#steps?.take() ?? []
   }
 
   #ask(question: Question): Promise<unknown> {

@@ -51,7 +51,8 @@ export function converse(
             child.post({ type: 'answer', task, id: message.id, ...given }),
           )
         case 'ended':
-          return conclude(run, message.ending, runtime, resolve, reject)
+          run.keep(recode(message.steps, jsonCodec, runtime.codec))
+          return conclude(run, message.ending, resolve, reject)
         case 'crashed':
           lastWords = unpack(message.error)
       }
@@ -185,7 +186,6 @@ function known(job: string, jobs: ReadonlyMap<string, AnyJob>): AnyJob {
 function conclude(
   run: Run,
   ending: Ending,
-  { codec }: Runtime,
   resolve: (value: unknown) => void,
   reject: (error: unknown) => void,
 ): void {
@@ -199,7 +199,7 @@ function conclude(
     case 'waits':
       // The child is free for another job; nothing is to be killed.
       run.kill = undefined
-      run.suspend(ending.wait, recode(ending.steps, jsonCodec, codec))
+      run.suspend(ending.wait)
       return resolve(undefined)
     case 'stopped':
       return reject(run.stopped)
