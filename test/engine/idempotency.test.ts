@@ -162,6 +162,30 @@ describe('idempotency of a definition', () => {
     expect(await again.result()).toBe(3)
   })
 
+  test('a payment that was made is not made by a duplicate because its replay failed', async () => {
+    const charged: number[] = []
+    const charge = defineJob({
+      name: 'charge',
+      maxAttempts: 1,
+      idempotency: { key },
+      run: ({ amount }: Payment) => {
+        if (charged.length > 0) throw new Error('provider down')
+        charged.push(amount)
+        return amount
+      },
+    })
+    const mill = testMill({ jobs: [charge] })
+    const paid = await mill.enqueue(charge, { order: 'a', amount: 1 })
+    await mill.drain()
+    await mill.dead.retry(paid.id)
+    await mill.drain()
+    expect(await paid.state()).toBe('dead')
+    const duplicate = await mill.enqueue(charge, { order: 'a', amount: 2 })
+    await mill.drain()
+    expect(await duplicate.result()).toBe(1)
+    expect(charged).toEqual([1])
+  })
+
   test('batches leave out what is done or being done', async () => {
     const seen: number[][] = []
     const charge = defineBatchJob({

@@ -230,6 +230,56 @@ export function guardTests(test: Test): void {
     assert.equal((await foundBy(store)).result, '2')
   })
 
+  for (const [what, end] of [
+    ['dies', (store: Store, job: ClaimedJob) => settle(store, job, die())],
+    ['is cancelled', (store: Store, job: ClaimedJob) => settle(store, job, stop())],
+    [
+      'dies and is not kept',
+      (store: Store, job: ClaimedJob) => settle(store, job, die(undefined, { completed: 0, dead: 0 })),
+    ],
+    [
+      'is cancelled between attempts',
+      async (store: Store, job: ClaimedJob) => {
+        await settle(store, job, retryIn(60_000))
+        await store.operate({ ids: [job.id] }, { do: 'cancel', reason: 'no', retain: 1_000 })
+      },
+    ],
+    [
+      'is removed between attempts',
+      async (store: Store, job: ClaimedJob) => {
+        await settle(store, job, retryIn(60_000))
+        await store.operate({ ids: [job.id] }, { do: 'remove' })
+      },
+    ],
+  ] as const) {
+    test(`what a completed job gave stands, for its own time, if it is replayed and ${what}`, async ({
+      store,
+      advance,
+    }) => {
+      const id = await insertOne(store, guarded('k', 50_000))
+      await settle(store, await claimOne(store), complete('1'))
+      await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.equal((await foundBy(store)).status, 'busy', 'others wait for what comes of it now')
+      await end(store, await claimOne(store))
+      assert.deepEqual(await foundBy(store), { status: 'done', result: '1', retryIn: undefined })
+      await advance(50_000)
+      await sweep(store)
+      assert.equal((await foundBy(store)).status, 'begun')
+    })
+  }
+
+  test('a job that is replayed has its key however long it takes', async ({ store, advance }) => {
+    const id = await insertOne(store, guarded('k', 500))
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    const job = await claimOne(store)
+    await advance(1_000)
+    await sweep(store)
+    assert.equal((await foundBy(store)).status, 'busy')
+    await settle(store, job, complete('2'))
+    assert.deepEqual(await foundBy(store), { status: 'done', result: '2', retryIn: undefined })
+  })
+
   test('a job that completed by what another did is replayed in vain', async ({ store }) => {
     await insertMany(store, 2, guarded())
     const [first, second] = await claim(store, 2)
