@@ -5,7 +5,10 @@ import type { NodeOptions } from './plan.js'
 
 /** What the function of a step gets. */
 export interface StepContext {
-  /** The same whenever this step of this job runs: an idempotency key for whoever it talks to. */
+  /**
+   * The same whenever this step of this job runs, and of no other one: an idempotency key for whoever it talks to, or
+   * the id of a job. It is the job's id, a colon and the step's name; colons in the id are doubled.
+   */
   readonly key: string
 }
 

@@ -7,7 +7,7 @@ import { type AnyJob, parseWith } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
-import type { StepRecord, Wait } from '../core/step.js'
+import { type StepRecord, stepKey, type Wait } from '../core/step.js'
 import type {
   ChildrenOptions,
   SleepOptions,
@@ -142,7 +142,9 @@ export class Steps {
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
-      const value = await inside.run({ steps: this, name }, async () => fn({ key: this.#key(name) }))
+      const value = await inside.run({ steps: this, name }, async () =>
+        fn({ key: stepKey(this.#host.jobId, name) }),
+      )
       await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
       return value
     })
@@ -154,7 +156,7 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        const context = { key: this.#key(name) }
+        const context = { key: stepKey(this.#host.jobId, name) }
         const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
@@ -391,6 +393,7 @@ export class Steps {
 
   #nameOf(base: string): string {
     jobId(base, 'step')
+    if (base.startsWith(':')) throw invalid('step', base, 'a name that does not begin with a colon')
     if (this.#names.size >= bounds.steps) throw tooMany(this.#host.jobId)
     let n = this.#calls.get(base) ?? 0
     let name: string
@@ -399,10 +402,6 @@ export class Steps {
     this.#calls.set(base, n)
     this.#names.add(name)
     return name
-  }
-
-  #key(name: string): string {
-    return `${this.#host.jobId}:${name}`
   }
 
   #mayGoOn(): void {

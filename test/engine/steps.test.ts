@@ -64,6 +64,42 @@ describe('steps', () => {
     expect((await handle.steps()).map((step) => step.name)).toEqual(['part', 'part#2', 'part#3'])
   })
 
+  test('no two steps share a key, and a key can be the id of a job', async () => {
+    const keys: string[] = []
+    const added = defineJob({ name: 'added', run: (n: number) => n })
+    const job = defineJob({
+      name: 'keyed',
+      run: (name: string, { step }) =>
+        step(name, async ({ key }) => {
+          keys.push(key)
+          await mill.enqueue(added, 1, { id: key })
+        }),
+    })
+    const mill = testMill({ jobs: [added, job] })
+    for (const [id, name] of [
+      ['order:1', '2:charge'],
+      ['order:1:2', 'charge'],
+      ['order', '1:2:charge'],
+      ['order:', 'charge'],
+      ['other', 'charge'],
+      ['order::', 'charge'],
+    ] as const)
+      await mill.enqueue(job, name, { id })
+    await mill.drain()
+    expect(keys).toEqual([
+      'order::1:2:charge',
+      'order::1::2:charge',
+      'order:1:2:charge',
+      'order:::charge',
+      'other:charge',
+      'order:::::charge',
+    ])
+    const refused = await mill.enqueue(job, ':charge')
+    await mill.drain()
+    expect((await refused.get())?.failure?.message).toMatch(/does not begin with a colon/)
+    expect(await mill.job(keys[0] as string).state()).toBe('completed')
+  })
+
   test('names that look numbered do not collide with numbers', async () => {
     const job = defineJob({
       name: 'names',
