@@ -648,6 +648,7 @@ function released() {
     failure: undefined,
     reason: undefined,
     excused: false,
+    idle: false,
     hold: 0,
     wait: undefined,
   } as const
