@@ -26,7 +26,7 @@ import { versionOf } from './screen.js'
 import { childJobs } from './step-children.js'
 import type { StepStore } from './step-keeper.js'
 import { type StepHost, Steps } from './steps.js'
-import { notTransactional, RunTransaction } from './transaction.js'
+import { notTransactional, RunTransaction, stepsRun } from './transaction.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -241,6 +241,7 @@ export class Run implements JobContext {
   get tx(): <Tx = unknown>() => Promise<Tx> {
     return async <Tx>() => {
       if (this.transaction === undefined) throw notTransactional(this.name)
+      if (this.#steps?.isBusy) throw stepsRun(this.name)
       const isFirst = !this.transaction.isUsed
       const tx = await this.transaction.tx()
       if (isFirst) this.#listener.began(this)
@@ -265,6 +266,9 @@ export class Run implements JobContext {
       },
       get stopped() {
         return run.stopped
+      },
+      get hasBegun() {
+        return run.transaction?.isUsed === true
       },
       now: () => this.#listener.storeTime(),
       read: () => steps.read(this),

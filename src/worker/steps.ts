@@ -38,6 +38,8 @@ export interface StepHost {
   readonly ended: boolean
   /** Why it was told to stop. */
   readonly stopped: unknown
+  /** The transaction in which it completes has begun: nothing else can be written. */
+  readonly hasBegun: boolean
   /** The store's clock, as far as is known here. */
   now(): number
   /** Steps of earlier runs. */
@@ -117,6 +119,11 @@ export class Steps {
           this.#transaction(name, fn),
       },
     ) as unknown as Step
+  }
+
+  /** A step is running. */
+  get isBusy(): boolean {
+    return this.#busy > 0
   }
 
   /** The handler has settled. Resolves when no step is running any more; undefined when none is. */
@@ -379,6 +386,7 @@ export class Steps {
     this.#mayGoOn()
     const within = inside.getStore()
     if (within?.steps === this) throw nested(base, within.name)
+    if (this.#host.hasBegun) throw afterBegin(base)
     const name = this.#nameOf(base)
     for (const each of part?.line ?? []) each?.names.push(name)
     this.#busy++
@@ -525,6 +533,14 @@ function nested(name: string, within: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
     `step '${name}' was taken inside of step '${within}'; take it beside it, and use step.all for several at a time`,
+    { field: 'step', value: name },
+  )
+}
+
+function afterBegin(name: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `step '${name}' was taken after tx(), whose transaction keeps all else from being written until the job ends; take steps before tx(), or write with step.transaction instead of it`,
     { field: 'step', value: name },
   )
 }

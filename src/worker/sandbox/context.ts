@@ -161,6 +161,7 @@ export class SandboxContext implements JobContext {
       get stopped() {
         return signal.aborted ? signal.reason : undefined
       },
+      hasBegun: false,
       now: () => Math.round(this.#assignment.now + performance.now() - this.#begun),
       read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
       write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
