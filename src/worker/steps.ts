@@ -177,8 +177,8 @@ export class Steps {
   }
 
   /** Gives what the step gave before, or does its work. */
-  #enter<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
-    return this.#taken(base, async (name) => {
+  async #enter<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
+    return this.#taken(stepName(base), async (name) => {
       const memo = (await this.#load()).get(name)
       if (memo !== undefined && !memo.open) return this.#decode(memo) as R
       this.#mayGoOn()
@@ -208,7 +208,7 @@ export class Steps {
 
   async #rest(listeners: Listeners, until: number, options: SleepOptions): Promise<void> {
     noUnknown(options, ['name'], 'sleep')
-    await this.#wait(listeners, options.name ?? 'sleep', until, undefined)
+    await this.#wait(listeners, stepName(options.name ?? 'sleep'), until, undefined)
   }
 
   async #waitFor(
@@ -219,7 +219,8 @@ export class Steps {
     noUnknown(options, ['timeout', 'name', 'schema'], 'waitFor')
     const { timeout, schema } = options
     const until = timeout === undefined ? undefined : this.#host.now() + milliseconds(timeout, 'timeout')
-    const memo = await this.#wait(listeners, options.name ?? `wait:${jobId(key, 'key')}`, until, key)
+    const name = options.name === undefined ? `wait:${jobId(key, 'key')}` : stepName(options.name)
+    const memo = await this.#wait(listeners, name, until, jobId(key, 'key'))
     if (memo.signal === undefined) return undefined
     const payload = this.#decode(memo)
     return schema === undefined ? payload : parseWith(schema, payload, `the payload of signal '${key}'`)
@@ -259,7 +260,7 @@ export class Steps {
     inputs: Iterable<unknown>,
     options?: ChildrenOptions,
   ): Promise<unknown[]> {
-    const { added, ended } = await this.#taken(base, async (name) => {
+    const { added, ended } = await this.#taken(stepName(base), async (name) => {
       const memo = (await this.#load()).get(name)
       const added = memo ?? (await this.#addChildren(name, job, inputs, options))
       const ended = await childrenOf(this.#childId(name), job, this.#host.readChildren)
@@ -400,8 +401,6 @@ export class Steps {
   }
 
   #nameOf(base: string): string {
-    jobId(base, 'step')
-    if (base.startsWith(':')) throw invalid('step', base, 'a name that does not begin with a colon')
     if (this.#names.size >= bounds.steps) throw tooMany(this.#host.jobId)
     let n = this.#calls.get(base) ?? 0
     let name: string
@@ -512,6 +511,12 @@ export class Steps {
 }
 
 type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
+
+function stepName(name: string): string {
+  if (jobId(name, 'step').startsWith(':'))
+    throw invalid('step', name, 'a name that does not begin with a colon')
+  return name
+}
 
 type Settled = { readonly value: unknown } | { readonly error: unknown }
 

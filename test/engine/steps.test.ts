@@ -532,6 +532,31 @@ describe('signals', () => {
     )
   })
 
+  test('a key may be as long as an id, and is checked whatever the step is called', async () => {
+    const key = 'k'.repeat(128)
+    const job = defineJob({
+      name: 'long-key',
+      run: async (_: null, { step }) => {
+        const errors: string[] = []
+        for (const bad of [`${key}k`, 'a b'])
+          await step.waitFor(bad, { name: 'wait' }).catch((error: Error) => errors.push(error.message))
+        return [await step.waitFor(key), await step.waitFor(key), errors]
+      },
+    })
+    const mill = testMill({ jobs: [job] })
+    const handle = await mill.enqueue(job, null)
+    await mill.signal(key, 1)
+    await mill.drain()
+    await mill.signal(key, 2)
+    await mill.drain()
+    expect(await handle.result()).toEqual([
+      1,
+      2,
+      [expect.stringMatching(/^key is/), expect.stringMatching(/^key is/)],
+    ])
+    expect((await handle.steps()).map(({ name }) => name)).toEqual([`wait:${key}`, `wait:${key}#2`])
+  })
+
   test('two waits for one key get two signals, and one of several wakes the job for the rest', async () => {
     const both = defineJob({
       name: 'both',
