@@ -8,6 +8,81 @@ const quick = { backoff: { type: 'fixed', initialDelay: '1s', jitter: 'none' } }
 const plainWork = () => new Promise<void>((resolve) => setTimeout(resolve, 15))
 
 describe('step.all', () => {
+  test('a sleep goes on beside steps, which are done first', async () => {
+    const log: string[] = []
+    const job = defineJob({
+      name: 'beside',
+      run: async (_: null, { step }) => {
+        const results = await step.all({
+          work: async () => {
+            const a = await step('a', () => {
+              log.push('a')
+              return 1
+            })
+            return (
+              a +
+              (await step('b', () => {
+                log.push('b')
+                return 2
+              }))
+            )
+          },
+          rest: step.sleep('1h'),
+          plain: () => 'x' as const,
+        })
+        return results
+      },
+    })
+    const mill = testMill({ jobs: [job] })
+    const handle = await mill.enqueue(job, null)
+    await mill.drain()
+    expect(log).toEqual(['a', 'b'])
+    expect(await handle.state()).toBe('blocked')
+    await mill.advance('1h')
+    expect(await handle.result()).toEqual({ work: 3, rest: undefined, plain: 'x' })
+    expect(log).toEqual(['a', 'b'])
+  })
+
+  test('step.all gives arrays as arrays, and fails when the others are done, not after those that sleep', async () => {
+    const log: string[] = []
+    const job = defineJob({
+      name: 'all',
+      maxAttempts: 2,
+      ...quick,
+      run: async (_: null, { step, attempt }) => {
+        const empty = await step.all([])
+        const [one, two] = await step
+          .all([
+            () =>
+              step('one', () => {
+                if (attempt === 1) throw new Error('first part')
+                return 1
+              }),
+            () =>
+              step('two', async () => {
+                await Promise.resolve()
+                log.push('two')
+                return 2
+              }),
+            step.sleep('1h'),
+          ])
+          .catch((error: Error) => {
+            log.push(error.message)
+            throw error
+          })
+        return { empty, one, two }
+      },
+    })
+    const mill = testMill({ jobs: [job] })
+    const handle = await mill.enqueue(job, null)
+    await mill.drain()
+    expect(await handle.state()).toBe('retrying')
+    expect(log).toEqual(['two', 'first part'])
+    await mill.drain({ later: true })
+    expect(await handle.result()).toEqual({ empty: [], one: 1, two: 2 })
+    expect(log).toEqual(['two', 'first part'])
+  })
+
   test('a wait that a failed step.all leaves behind holds nothing up', async () => {
     const log: string[] = []
     const job = defineJob({
