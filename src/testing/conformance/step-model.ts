@@ -3,15 +3,18 @@
  * Every step ends with one memo, in order, and never runs again once it has one; no job is left behind.
  */
 import assert from 'node:assert/strict'
-import type { Arbitrary } from 'fast-check'
+import type { Arbitrary, WeightedArbitrary } from 'fast-check'
 import { defineJob, type JobContext } from '../../core/definition.js'
 import type { StepRecord } from '../../core/step.js'
-import type { Store } from '../../core/store.js'
-import type { StoreHarness } from './harness.js'
 import type { FastCheck } from './model-steps.js'
+import {
+  checkMortal,
+  type MortalEvent,
+  type MortalModelOptions,
+  MortalRun,
+  mortalEvents,
+} from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
-import { MortalWorker } from './mortal-worker.js'
-import { checkProperty, type PropertyOptions } from './property.js'
 
 type Part =
   /** Fails the first times that it runs. */
@@ -22,30 +25,13 @@ type Part =
 
 type Event =
   | { readonly step: 'enqueue'; readonly program: readonly Part[] }
-  | { readonly step: 'advance'; readonly ms: number }
   | { readonly step: 'signal'; readonly key: number }
-  | { readonly step: 'kill'; readonly calls: number; readonly dieAfter: boolean }
 
-export interface StepModelOptions extends PropertyOptions {
-  readonly make: () => Promise<StoreHarness>
+export function checkSteps(options: MortalModelOptions): Promise<void> {
+  return checkMortal<Event>('steps went wrong', options, eventsOf, (harness) => new StepRun(harness))
 }
 
-export function checkSteps({ make, ...options }: StepModelOptions): Promise<void> {
-  return checkProperty('steps went wrong', options, eventsOf, async (events, at) => {
-    const harness = await make()
-    const run = new StepRun(harness)
-    try {
-      await run.start()
-      for (const event of events) await at(event.step, () => run.take(event))
-      await at('the end', () => run.end())
-    } finally {
-      await run.stop()
-      await harness.close()
-    }
-  })
-}
-
-function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
+function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
   const simple: Arbitrary<Part> = fc.oneof(
     {
       weight: 3,
@@ -74,7 +60,7 @@ function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
       }),
     },
   )
-  const event: Arbitrary<Event> = fc.oneof(
+  const event = fc.oneof<WeightedArbitrary<Event | MortalEvent>[]>(
     {
       weight: 3,
       arbitrary: fc.record({
@@ -82,77 +68,40 @@ function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
         program: fc.array(part, { minLength: 1, maxLength: 6 }),
       }),
     },
-    {
-      weight: 4,
-      arbitrary: fc.record({ step: fc.constant('advance' as const), ms: fc.constantFrom(0, 50, 300, 1_500) }),
-    },
     { weight: 2, arbitrary: fc.record({ step: fc.constant('signal' as const), key: fc.nat(1) }) },
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        step: fc.constant('kill' as const),
-        calls: fc.nat(6),
-        dieAfter: fc.boolean(),
-      }),
-    },
+    ...mortalEvents(fc, { weight: 4, times: [0, 50, 300, 1_500] }, 6),
   )
   return fc.array(event, { minLength: 2, maxLength: 14 })
 }
 
-class StepRun {
-  readonly #worker: MortalWorker
-  readonly #store: Store
+class StepRun extends MortalRun<Event> {
   readonly #programs = new Map<string, readonly Part[]>()
   /** How often each step ran, and when first, by its key. */
   readonly #ran = new Map<string, number>()
   readonly #startedAt = new Map<string, number>()
-  readonly #violations: string[] = []
   #sent = 0
 
-  constructor(harness: StoreHarness) {
-    this.#worker = new MortalWorker(harness, (process) => this.#definition(process))
-    this.#store = harness.store
+  protected async act(event: Event): Promise<void> {
+    if (event.step === 'signal') return this.#signal(event.key)
+    const id = `job-${this.#programs.size}`
+    this.#programs.set(id, event.program)
+    await this.worker.enqueue(event.program, id)
   }
 
-  start(): Promise<void> {
-    return this.#worker.start()
+  protected ids(): string[] {
+    return [...this.#programs.keys()]
   }
 
-  stop(): Promise<void> {
-    return this.#worker.stop()
+  /** Whatever is waited for comes. */
+  protected override async help(): Promise<void> {
+    await this.#signal(0)
+    await this.#signal(1)
   }
 
-  async take(event: Event): Promise<void> {
-    switch (event.step) {
-      case 'enqueue': {
-        const id = `job-${this.#programs.size}`
-        this.#programs.set(id, event.program)
-        return this.#worker.enqueue(event.program, id)
-      }
-      case 'advance':
-        return this.#worker.advance(event.ms)
-      case 'signal':
-        return this.#signal(event.key)
-      case 'kill':
-        return this.#worker.kill(event.calls, event.dieAfter)
-    }
-  }
-
-  /** All is well from now on: whatever is waited for comes. */
-  async end(): Promise<void> {
-    const ids = [...this.#programs.keys()]
-    await this.#worker.untilEnded(ids, async () => {
-      await this.#signal(0)
-      await this.#signal(1)
-    })
-    assert.deepEqual(this.#violations, [])
-    for (const id of ids) await this.#judge(id)
-  }
-
-  async #judge(id: string): Promise<void> {
-    const [record] = await this.#store.get([id])
+  protected async judge(id: string): Promise<void> {
+    const [record] = await this.store.get([id])
     assert.equal(record?.state, 'completed', id)
-    const steps = (await this.#store.trail(id))?.steps ?? []
+    const steps = (await this.store.trail(id))?.steps ?? []
     const result = JSON.parse(record?.result ?? '[]') as unknown[]
     const program = this.#programs.get(id) as readonly Part[]
     const memos = new Map(steps.map((step) => [step.name, step]))
@@ -196,7 +145,7 @@ class StepRun {
     }
   }
 
-  #definition(mortal: MortalStore) {
+  protected definition(mortal: MortalStore) {
     return defineJob({
       name: 'program',
       maxAttempts: 1_000,
@@ -239,20 +188,20 @@ class StepRun {
     mortal: MortalStore,
   ): Promise<string> {
     if (mortal.dead) return new Promise(() => {})
-    const trail = await this.#store.trail(id)
+    const trail = await this.store.trail(id)
     if (trail?.steps.some((step) => step.name === name && !step.open))
-      this.#violations.push(`${key} ran after it was done`)
+      this.violations.push(`${key} ran after it was done`)
     const ran = (this.#ran.get(key) ?? 0) + 1
     this.#ran.set(key, ran)
-    if (!this.#startedAt.has(key)) this.#startedAt.set(key, this.#worker.now)
+    if (!this.#startedAt.has(key)) this.#startedAt.set(key, this.worker.now)
     if (ran <= fails) throw new Error(`run ${ran} of ${key} fails`)
     return `run ${ran}`
   }
 
   async #signal(key: number): Promise<void> {
     const n = ++this.#sent
-    await this.#store.signal([{ key: `key-${key}`, id: `${n}`, payload: `${n}`, retain: 60_000 }])
-    await this.#worker.advance(0)
+    await this.store.signal([{ key: `key-${key}`, id: `${n}`, payload: `${n}`, retain: 60_000 }])
+    await this.worker.advance(0)
   }
 }
 
