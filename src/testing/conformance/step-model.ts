@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import type { Arbitrary, WeightedArbitrary } from 'fast-check'
 import { defineJob, type JobContext } from '../../core/definition.js'
 import type { StepRecord } from '../../core/step.js'
+import { nextTurn } from '../../system/turn.js'
 import type { FastCheck } from './model-steps.js'
 import {
   checkMortal,
@@ -21,7 +22,9 @@ type Part =
   | { readonly part: 'step'; readonly fails: number }
   | { readonly part: 'sleep'; readonly ms: number }
   | { readonly part: 'wait'; readonly key: number; readonly timeout: number | undefined }
-  | { readonly part: 'all'; readonly parts: readonly Part[] }
+  /** Work that no step knows of, over so many turns of the event loop. */
+  | { readonly part: 'plain'; readonly turns: number }
+  | { readonly part: 'all' | 'race'; readonly parts: readonly Part[] }
 
 type Event =
   | { readonly step: 'enqueue'; readonly program: readonly Part[] }
@@ -49,13 +52,17 @@ function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
         timeout: fc.constantFrom(undefined, 0, 400, 2_000),
       }),
     },
+    {
+      weight: 1,
+      arbitrary: fc.record({ part: fc.constant('plain' as const), turns: fc.constantFrom(1, 2, 5) }),
+    },
   )
   const part: Arbitrary<Part> = fc.oneof(
     { weight: 5, arbitrary: simple },
     {
-      weight: 1,
+      weight: 2,
       arbitrary: fc.record({
-        part: fc.constant('all' as const),
+        part: fc.constantFrom('all' as const, 'race' as const),
         parts: fc.array(simple, { minLength: 1, maxLength: 3 }),
       }),
     },
@@ -79,6 +86,8 @@ class StepRun extends MortalRun<Event> {
   /** How often each step ran, and when first, by its key. */
   readonly #ran = new Map<string, number>()
   readonly #startedAt = new Map<string, number>()
+  /** Who won each race, in all runs. */
+  readonly #winners = new Map<string, Set<number>>()
   #sent = 0
 
   protected async act(event: Event): Promise<void> {
@@ -106,7 +115,10 @@ class StepRun extends MortalRun<Event> {
     const program = this.#programs.get(id) as readonly Part[]
     const memos = new Map(steps.map((step) => [step.name, step]))
     for (const [i, part] of program.entries()) this.#judgePart(id, part, `s${i}`, memos, result[i])
-    const order = steps.map(({ name }) => Number(name.slice(1).split('.')[0]))
+    this.#judgeRaces(id, program, memos, result)
+    const order = steps
+      .filter(({ name }) => !name.startsWith('race'))
+      .map(({ name }) => Number(name.slice(1).split('.')[0]))
     assert.deepEqual(
       order,
       [...order].sort((a, b) => a - b),
@@ -127,6 +139,11 @@ class StepRun extends MortalRun<Event> {
         this.#judgePart(id, one, `${name}.${i}`, memos, (result as unknown[])[i])
       return
     }
+    if (part.part === 'race') {
+      const { won, value } = result as Won
+      return this.#judgePart(id, part.parts[won] as Part, `${name}.${won}`, memos, value)
+    }
+    if (part.part === 'plain') return assert.equal(result, 'plain')
     const memo = memos.get(name)
     assert.equal(memo?.open, false, `${part.part} ${name} of ${id} is over`)
     const value = memo?.value === undefined ? null : (JSON.parse(memo.value) as unknown)
@@ -135,10 +152,25 @@ class StepRun extends MortalRun<Event> {
     if (part.part === 'wait' && part.timeout === undefined) assert.ok(memo?.signal, `${name} had a signal`)
   }
 
-  /** Nothing after a sleep began before it was over. */
+  /** Who has won a race wins it in every run. */
+  #judgeRaces(
+    id: string,
+    program: readonly Part[],
+    memos: ReadonlyMap<string, StepRecord>,
+    result: readonly unknown[],
+  ): void {
+    const races = program.flatMap(({ part }, i) => (part === 'race' ? [result[i] as Won] : []))
+    for (const [n, { won }] of races.entries()) {
+      const memo = memos.get(n === 0 ? 'race' : `race#${n + 1}`)
+      assert.equal((JSON.parse(memo?.value ?? '{}') as Partial<Won>).won, won, `race ${n + 1} of ${id}`)
+      assert.deepEqual([...(this.#winners.get(`${id} ${n}`) ?? [])], [won], `race ${n + 1} of ${id}`)
+    }
+  }
+
+  /** Nothing after a sleep began before it was over; one of no time at all is over at once, by the worker's clock. */
   #judgeSleeps(id: string, program: readonly Part[], memos: ReadonlyMap<string, StepRecord>): void {
     for (const [i, part] of program.entries()) {
-      const until = part.part === 'sleep' ? memos.get(`s${i}`)?.until : undefined
+      const until = part.part === 'sleep' && part.ms > 0 ? memos.get(`s${i}`)?.until : undefined
       const next = this.#startedAt.get(`${id}:s${i + 1}`)
       if (until !== undefined && next !== undefined)
         assert.ok(next >= until, `s${i + 1} of ${id} began ${until - next} ms before the sleep was over`)
@@ -153,8 +185,12 @@ class StepRun extends MortalRun<Event> {
       backoff: { type: 'fixed', initialDelay: 100, jitter: 'none' },
       run: async (program: readonly Part[], context) => {
         const results: unknown[] = []
-        for (const [i, part] of program.entries())
-          results.push((await this.#perform(part, `s${i}`, context, mortal)) ?? null)
+        let races = 0
+        for (const [i, part] of program.entries()) {
+          const result = (await this.#perform(part, `s${i}`, context, mortal)) ?? null
+          if (part.part === 'race') this.#noteWinner(`${context.jobId} ${races++}`, result as Won)
+          results.push(result)
+        }
         return results
       },
     })
@@ -171,6 +207,15 @@ class StepRun extends MortalRun<Event> {
         const timeout = part.timeout === undefined ? {} : { timeout: part.timeout }
         return step.waitFor(`key-${part.key}`, { name, ...timeout })
       }
+      case 'plain':
+        return plainWork(part.turns)
+      case 'race':
+        return step.race(
+          part.parts.map((one, i) => async (): Promise<Won> => {
+            const value = await this.#perform(one, `${name}.${i}`, context, mortal)
+            return { won: i, value: value ?? null }
+          }),
+        )
       case 'all':
         return step.all(
           part.parts.map(
@@ -178,6 +223,10 @@ class StepRun extends MortalRun<Event> {
           ),
         )
     }
+  }
+
+  #noteWinner(race: string, { won }: Won): void {
+    this.#winners.set(race, (this.#winners.get(race) ?? new Set()).add(won))
   }
 
   async #work(
@@ -203,6 +252,16 @@ class StepRun extends MortalRun<Event> {
     await this.store.signal([{ key: `key-${key}`, id: `${n}`, payload: `${n}`, retain: 60_000 }])
     await this.worker.advance(0)
   }
+}
+
+interface Won {
+  readonly won: number
+  readonly value: unknown
+}
+
+async function plainWork(turns: number): Promise<string> {
+  for (let i = 0; i < turns; i++) await nextTurn()
+  return 'plain'
 }
 
 /** Undefined in an array is kept as such, and nothing as null. */
