@@ -336,6 +336,7 @@ export class Run implements JobContext {
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
+    this.#lastSteps ??= report.steps
     if (report.logs !== undefined)
       this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }

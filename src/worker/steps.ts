@@ -235,8 +235,7 @@ export class Steps {
   ): Promise<StepRecord> {
     const { name, memo } = await this.#found(base)
     if (memo !== undefined && !memo.open) {
-      if (key !== undefined && memo.signal !== undefined)
-        this.#heard.set(key, Math.max(memo.signal, this.#heard.get(key) ?? 0))
+      if (key !== undefined && memo.signal !== undefined) this.#hear(key, memo.signal)
       return memo
     }
     const at = this.#host.now()
@@ -251,6 +250,10 @@ export class Steps {
       this.#open.set(name, { record: begun, key, children: false, listeners, reject })
       this.#checkSoon()
     })
+  }
+
+  #hear(key: string, signal: number): void {
+    this.#heard.set(key, Math.max(signal, this.#heard.get(key) ?? 0))
   }
 
   async #children(
@@ -298,7 +301,7 @@ export class Steps {
     const results: unknown[] = []
     await new Promise<void>((resolve, reject) => {
       let left = given.length
-      if (left === 0) resolve()
+      if (left === 0) return resolve()
       const group = this.#begin(given, (i, settled) => {
         left--
         if ('error' in settled) group.fail ??= () => this.#end(group, () => reject(settled.error))
@@ -333,17 +336,19 @@ export class Steps {
 
   #noteWinner(name: string, won: number, { parts }: Group): void {
     const lost = parts.filter((_, i) => i !== won).flatMap(({ names }) => names)
-    const done = this.#done(name, { won, lost } satisfies Raced)
+    const heard = Object.fromEntries(this.#heard)
+    const done = this.#done(name, { won, lost, heard } satisfies Raced)
     this.#bytes += sizeOf(done.value)
     this.#unwritten.set(name, done)
   }
 
   /** Those that lost are not taken again, but their names are. */
-  async #raced(parts: readonly StepPart[], { won, lost }: Raced): Promise<unknown> {
+  async #raced(parts: readonly StepPart[], { won, lost, heard }: Raced): Promise<unknown> {
     const winner = parts[won]
     if (winner === undefined)
       throw invalid('race', parts.length, `parts as before: the one that won was number ${won + 1}`)
     for (const name of lost) this.#names.add(name)
+    for (const [key, signal] of Object.entries(heard)) this.#hear(key, signal)
     for (const part of parts) if (isNative(part)) part.catch(() => {})
     return this.#all([winner]).then((results) => (results as unknown[])[0])
   }
@@ -520,10 +525,11 @@ function stepName(name: string): string {
 
 type Settled = { readonly value: unknown } | { readonly error: unknown }
 
-/** What is kept of a race: the part that won, and the names of steps that others took before. */
+/** What is kept of a race: the part that won, and what others took before: names of steps, and signals by key. */
 interface Raced {
   readonly won: number
   readonly lost: readonly string[]
+  readonly heard: Readonly<Record<string, number>>
 }
 
 function isNative(part: StepPart): part is Promise<unknown> {

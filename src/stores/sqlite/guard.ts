@@ -20,6 +20,8 @@ export interface JobGuards {
   claim(seq: number, id: string, now: number): ClaimedGuard | undefined
   /** Completion writes the record, any other end lets go. */
   settled(seq: number, id: string, outcome: Outcome, now: number): void
+  /** A job that is to be done again takes the key that its own record is under. */
+  reopen(seq: number, id: string, now: number): void
 }
 
 export function hasGuard(kind: { readonly traits: number }): boolean {
@@ -32,6 +34,7 @@ export function makeJobGuards(tables: Tables): JobGuards {
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
+  const reopen = makeReopen(tables)
 
   return {
     claim(seq, id, now) {
@@ -46,6 +49,9 @@ export function makeJobGuards(tables: Tables): JobGuards {
       if (outcome.to !== 'completed') return letGo({ id, guard: text })
       const own = parse<NewGuard>(text)
       if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
+    },
+    reopen(seq, id, now) {
+      reopen({ id, guard: ofJob.get(seq) ?? null }, now)
     },
   }
 }

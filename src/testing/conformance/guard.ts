@@ -3,6 +3,7 @@ import type { ClaimedGuard, GuardRequest, GuardResult } from '../../core/guard.j
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { crashed, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
+import { childOf, parent } from './family.js'
 import type { StoreHarness } from './harness.js'
 import {
   claim,
@@ -10,6 +11,7 @@ import {
   claimRequest,
   complete,
   die,
+  failureOf,
   insertMany,
   insertOne,
   lostWorker,
@@ -267,6 +269,30 @@ export function guardTests(test: Test): void {
       assert.equal((await foundBy(store)).status, 'begun')
     })
   }
+
+  test('a parent that was done, is replayed, dies of a child and comes back with it runs', async ({
+    store,
+  }) => {
+    const again = { do: 'retry', delay: 0, spacing: 0, change: {} } as const
+    const ofChild = { ...failureOf('greet', 'its child died'), code: 'CHILD_FAILED' }
+    const whole = parent(guarded())
+    const part = childOf([whole])
+    await store.insert([whole, part])
+    await settle(store, await claimOne(store), complete())
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [whole.id] }, again)
+    await store.operate({ ids: [part.id] }, again)
+    await settle(store, await claimOne(store), die())
+    await settle(store, await claimOne(store), die(ofChild))
+    assert.equal((await foundBy(store)).result, '1')
+    await store.operate({ ids: [part.id] }, again)
+    assert.equal(await stateOf(store, whole.id), 'blocked')
+    await settle(store, await claimOne(store), complete())
+    const job = await claimOne(store)
+    assert.deepEqual([job.id, job.guard?.status], [whole.id, 'begun'])
+    await settle(store, job, complete('2'))
+    assert.equal((await foundBy(store)).result, '2')
+  })
 
   test('a job that is replayed has its key however long it takes', async ({ store, advance }) => {
     const id = await insertOne(store, guarded('k', 500))

@@ -51,7 +51,11 @@ export function converse(
             child.post({ type: 'answer', task, id: message.id, ...given }),
           )
         case 'ended':
-          run.keep(recode(message.steps, jsonCodec, runtime.codec))
+          try {
+            run.keep(recode(message.steps, jsonCodec, runtime.codec))
+          } catch (error) {
+            return reject(error) // the store's codec refuses what the sandbox's could carry
+          }
           return conclude(run, message.ending, resolve, reject)
         case 'crashed':
           lastWords = unpack(message.error)
