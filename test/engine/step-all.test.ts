@@ -333,6 +333,30 @@ describe('step.race', () => {
     expect(ran).toEqual(['loser 1', 'loser 2'])
   })
 
+  test('a signal that a loser had is not given again', async () => {
+    const job = defineJob({
+      name: 'had',
+      run: async (_: null, { step }) => {
+        const first = await step.race([
+          async () => step.waitFor<string>('x'),
+          async () => step.waitFor<string>('k'),
+        ])
+        await step.sleep('1h')
+        return [first, await step.waitFor<string>('k', { name: 'later', timeout: '1d' })]
+      },
+    })
+    const mill = testMill({ jobs: [job] })
+    const told = await mill.enqueue(job, null)
+    await mill.signal('x', 'x')
+    await mill.signal('k', 'k1')
+    await mill.drain()
+    await mill.advance('1h')
+    expect(await told.state()).toBe('blocked')
+    await mill.signal('k', 'k2')
+    await mill.drain()
+    expect(await told.result()).toEqual(['x', 'k2'])
+  })
+
   test('throws what the first part throws, and is decided anew by a retry', async () => {
     const job = defineJob({
       name: 'lost',
