@@ -11,6 +11,7 @@ export function outcomeOf(fields: Partial<Outcome> & Pick<Outcome, 'to'>): Outco
     failure: undefined,
     reason: undefined,
     excused: false,
+    idle: false,
     hold: 0,
     wait: undefined,
     ...fields,

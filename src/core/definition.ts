@@ -59,7 +59,7 @@ export interface JobContext {
    * better-sqlite3 database: `const db = await tx<Database>()`. What is written with it is there if and only if the
    * job completes; any other end rolls it back. Where there is one writer at a time, all others wait from the first
    * call to the end of the handler: call it late, end soon (within half of the worker's lease), write nothing without
-   * it in between, and nothing with it afterwards.
+   * it in between, and nothing with it afterwards. Steps are taken before it.
    */
   readonly tx: <Tx = unknown>() => Promise<Tx>
   /**

@@ -57,6 +57,8 @@ export interface GuardRecord {
   /** End of a caller's lease or of the record's life; undefined while a job has it. */
   readonly expiresAt: number | undefined
   readonly result: string | undefined
+  /** While the job that completed is replayed: until when its earlier result stands if it does not complete again. */
+  readonly standsUntil: number | undefined
 }
 
 type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
@@ -71,8 +73,28 @@ export function findGuard(
   if (record === undefined) return 'free'
   if (record.done) return hasExpired(record, now) ? 'free' : 'done'
   if (isHeldBy(record, who)) return 'own'
-  if (record.byJob) return isLive(record.holder) ? 'busy' : 'free'
-  return hasExpired(record, now) ? 'free' : 'busy'
+  if (record.byJob ? isLive(record.holder) : !hasExpired(record, now)) return 'busy'
+  return standsAgain(record, now) ? 'done' : 'free'
+}
+
+function standsAgain({ standsUntil = Number.NEGATIVE_INFINITY }: GuardRecord, now: number): boolean {
+  return standsUntil > now
+}
+
+/**
+ * The record of a job that has completed and is to be done again: it has the key, as it had before, so that others
+ * wait for what comes of it. What it gave before is forgotten only when it has given something else.
+ */
+export function reopened(record: GuardRecord, now: number): GuardRecord | undefined {
+  if (!record.done || hasExpired(record, now)) return undefined
+  return { ...record, done: false, since: now, expiresAt: undefined, standsUntil: record.expiresAt }
+}
+
+/** What is left under the key when its holder lets go: what an earlier run of it gave, or nothing. */
+export function leftBehind(record: GuardRecord): GuardRecord | undefined {
+  const { standsUntil } = record
+  if (standsUntil === undefined) return undefined
+  return { ...record, done: true, expiresAt: standsUntil, standsUntil: undefined }
 }
 
 function isHeldBy(record: GuardRecord, who: Holder): boolean {

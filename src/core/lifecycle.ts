@@ -90,6 +90,8 @@ export interface Outcome {
   readonly reason: string | undefined
   /** However it ended, it says nothing about its definition: the breaker does not count it. */
   readonly excused: boolean
+  /** Nothing ran: what its start took of rates is given back. */
+  readonly idle: boolean
   /** Milliseconds that all jobs of its key, or of its definition when it has none, must wait. */
   readonly hold: number
   /** What a blocked job waits for. */
@@ -116,7 +118,12 @@ export function completed(result: string | undefined, retention: Retention): Out
 
 /** Another job has done it under the same key: nothing ran. */
 export function completedBefore(result: string | undefined, retention: Retention): Outcome {
-  return outcome('completed', { spent: true, result, retain: retention.completed, excused: true })
+  return outcome('completed', { spent: true, result, retain: retention.completed, excused: true, idle: true })
+}
+
+/** Another job works under the same key: nothing ran, and it looks again later. */
+export function putOff(delay: number): Outcome {
+  return outcome('scheduled', { delay, idle: true })
 }
 
 export function released(): Outcome {
@@ -257,6 +264,7 @@ function outcome(
     failure: fields.failure,
     reason: fields.reason,
     excused: fields.excused ?? false,
+    idle: fields.idle ?? false,
     hold: fields.hold ?? 0,
     wait: fields.wait,
   }

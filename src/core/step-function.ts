@@ -5,7 +5,10 @@ import type { NodeOptions } from './plan.js'
 
 /** What the function of a step gets. */
 export interface StepContext {
-  /** The same whenever this step of this job runs: an idempotency key for whoever it talks to. */
+  /**
+   * The same whenever this step of this job runs, and of no other one: an idempotency key for whoever it talks to, or
+   * the id of a job. It is the job's id, a colon and the step's name; colons in the id are doubled.
+   */
   readonly key: string
 }
 
@@ -30,7 +33,11 @@ export interface ChildrenOptions extends NodeOptions {
   readonly onFailure?: 'fail' | 'continue' | 'ignore'
 }
 
-/** A part of `step.all`: what a step gave, or a function that takes steps. */
+/**
+ * A part of `step.all` or `step.race`: a step, or a function that takes steps. What a function does beside its steps
+ * is let finish before the job is suspended, so it must not wait for another part. A promise of your own that takes
+ * steps is not seen as a part: give a function.
+ */
 export type StepPart<R = unknown> = PromiseLike<R> | (() => R | PromiseLike<R>)
 
 type PartResult<P> = P extends () => infer R ? Awaited<R> : Awaited<P>
@@ -42,8 +49,10 @@ type PartResult<P> = P extends () => infer R ? Awaited<R> : Awaited<P>
  * order whenever it runs, and what stands between them is done again.
  *
  * A sleep, a wait and children give the slot back and spend no attempt. The handler goes no further: its promise never
- * settles, no `catch` and no `finally` runs, and what it does beside its steps is forgotten. That happens when no
- * step of it is running. Steps cannot be taken inside of a step's function.
+ * settles, no `catch` and no `finally` runs, and what it does beside its steps is forgotten. That happens when it
+ * awaits one of them and no step of it is running. For several at a time there are `all` and `race`, which know what
+ * is awaited no more; what lost a `Promise.race`, or was left behind by a `Promise.all` that threw, still suspends
+ * the handler as soon as it does anything but take steps or end. Steps cannot be taken inside of a step's function.
  */
 export interface Step {
   /**
@@ -74,7 +83,8 @@ export interface Step {
   waitFor<Payload = unknown>(key: string, options?: WaitForOptions): Promise<Payload>
   /**
    * Takes several parts at the same time and gives their results in the same shape. When one fails, the others
-   * are let finish, but for those that sleep or wait, before it throws the first error.
+   * are let finish, but for those that sleep or wait, before it throws the first error; what they wait for holds
+   * nothing up any more.
    */
   all<const Parts extends readonly StepPart[]>(
     parts: Parts,
@@ -82,6 +92,12 @@ export interface Step {
   all<const Parts extends Readonly<Record<string, StepPart>>>(
     parts: Parts,
   ): Promise<{ -readonly [K in keyof Parts]: PartResult<Parts[K]> }>
+  /**
+   * Takes several parts at the same time and gives what the first of them to end gives, or throws. Who has won is
+   * kept: it wins whenever the handler runs again. The others are let go: what they wait for holds nothing up any
+   * more, a step that is running is let finish, and they take no further ones.
+   */
+  race<const Parts extends readonly StepPart[]>(parts: Parts): Promise<PartResult<Parts[number]>>
   /**
    * Adds a job for each input, a hundred thousand of them if need be, waits until all of them have ended, and gives
    * their results in the order of the inputs.

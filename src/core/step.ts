@@ -16,6 +16,14 @@ export interface StepRecord {
   readonly at: number
 }
 
+/**
+ * Says which step of which job, so that no two steps share a key and one can be a job's id: colons of the id are
+ * doubled, and the name begins with none, so the first single one, of an odd number in a row, ends the id.
+ */
+export function stepKey(jobId: string, name: string): string {
+  return `${jobId.replaceAll(':', '::')}:${name}`
+}
+
 /** What a blocked job waits for. Whatever comes first wakes it; its next run finds out what that was. */
 export interface Wait {
   /** Epoch milliseconds, judged by the store's clock: the soonest end among the steps that are open. */

@@ -4,6 +4,7 @@ import { jsonCodec } from '../core/codec.js'
 import { cancel, type Directive, isDirective, type JobContext } from '../core/definition.js'
 import { isPermanent, MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
+import { stepKey } from '../core/step.js'
 import { clean } from '../core/text.js'
 import type { CompensationContext, NamedSagaStep, SagaContext, SagaFailure } from './define-saga.js'
 
@@ -109,7 +110,7 @@ async function undo(
   const { maxAttempts, backoff } = plan.undo
   const name = `undo:${step.name}`
   const context: CompensationContext<unknown, Record<string, unknown>, unknown> = {
-    ...sagaContext(input, { ...results }, `${job.jobId}:${name}`, job),
+    ...sagaContext(input, { ...results }, stepKey(job.jobId, name), job),
     result: results[step.name],
     failure,
   }

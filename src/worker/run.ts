@@ -26,7 +26,7 @@ import { versionOf } from './screen.js'
 import { childJobs } from './step-children.js'
 import type { StepStore } from './step-keeper.js'
 import { type StepHost, Steps } from './steps.js'
-import { notTransactional, RunTransaction } from './transaction.js'
+import { notTransactional, RunTransaction, stepsRun } from './transaction.js'
 
 /** Who hears of what a running job reports. */
 export interface RunListener {
@@ -241,6 +241,7 @@ export class Run implements JobContext {
   get tx(): <Tx = unknown>() => Promise<Tx> {
     return async <Tx>() => {
       if (this.transaction === undefined) throw notTransactional(this.name)
+      if (this.#steps?.isBusy) throw stepsRun(this.name)
       const isFirst = !this.transaction.isUsed
       const tx = await this.transaction.tx()
       if (isFirst) this.#listener.began(this)
@@ -266,6 +267,9 @@ export class Run implements JobContext {
       get stopped() {
         return run.stopped
       },
+      get hasBegun() {
+        return run.transaction?.isUsed === true
+      },
       now: () => this.#listener.storeTime(),
       read: () => steps.read(this),
       write: (records) => steps.write(this, records),
@@ -288,9 +292,13 @@ export class Run implements JobContext {
     return this.#listener.steps
   }
 
-  /** A handler that runs elsewhere waits. */
-  suspend(wait: Wait, steps: readonly StepRecord[]): void {
+  /** Writes steps of a handler that ran elsewhere with the outcome. */
+  keep(steps: readonly StepRecord[]): void {
     this.#lastSteps = steps
+  }
+
+  /** A handler that runs elsewhere waits. */
+  suspend(wait: Wait): void {
     this.#listener.suspended(this, wait)
   }
 
@@ -328,6 +336,7 @@ export class Run implements JobContext {
   /** Takes back a report that could not be written; newer ones go after it. */
   restoreReport(report: Report): void {
     this.#progressText ??= report.progress
+    this.#lastSteps ??= report.steps
     if (report.logs !== undefined)
       this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
   }

@@ -1,7 +1,7 @@
 import type { AnyJob } from '../core/definition.js'
 import { isTooNew } from '../core/evolution.js'
 import type { ClaimedJob } from '../core/job.js'
-import { completedBefore, type Outcome, type Retention, snoozed } from '../core/lifecycle.js'
+import { completedBefore, type Outcome, putOff, type Retention } from '../core/lifecycle.js'
 import { readOverrides } from '../core/options.js'
 
 /** Whether there may be a reason not to run it: most jobs carry nothing that could be one. */
@@ -22,6 +22,6 @@ export function versionOf({ overrides }: ClaimedJob): number {
 /** What becomes of a job that must not run now, because another does the same or has done it. */
 export function outcomeOfGuard({ guard, overrides }: ClaimedJob, retain: Retention): Outcome | undefined {
   if (guard === undefined || guard.status === 'begun') return undefined
-  if (guard.status === 'busy') return snoozed(guard.retryIn ?? 0)
+  if (guard.status === 'busy') return putOff(guard.retryIn ?? 0)
   return completedBefore(guard.result, readOverrides(overrides).retain ?? retain)
 }

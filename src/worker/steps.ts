@@ -7,7 +7,7 @@ import { type AnyJob, parseWith } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
-import type { StepRecord, Wait } from '../core/step.js'
+import { type StepRecord, stepKey, type Wait } from '../core/step.js'
 import type {
   ChildrenOptions,
   SleepOptions,
@@ -28,6 +28,16 @@ import {
   fanOf,
   gathered,
 } from './step-children.js'
+import {
+  type Group,
+  isWanted,
+  type Listeners,
+  Part,
+  partOf,
+  startPart,
+  WaitPromise,
+  whoWaits,
+} from './step-parts.js'
 
 /** What the steps of a run need of it, wherever it runs. */
 export interface StepHost {
@@ -37,6 +47,8 @@ export interface StepHost {
   readonly ended: boolean
   /** Why it was told to stop. */
   readonly stopped: unknown
+  /** The transaction in which it completes has begun: nothing else can be written. */
+  readonly hasBegun: boolean
   /** The store's clock, as far as is known here. */
   now(): number
   /** Steps of earlier runs. */
@@ -63,6 +75,7 @@ interface Open {
   readonly record: StepRecord
   readonly key: string | undefined
   readonly children: boolean
+  readonly listeners: Listeners
   readonly reject: (reason: unknown) => void
 }
 
@@ -70,8 +83,8 @@ interface Open {
 const inside = new AsyncLocalStorage<{ readonly steps: Steps; readonly name: string }>()
 
 /**
- * The steps of one run. It is suspended when it waits for something and no step is running; looked at a turn
- * later, so that the handler has gone as far as it can.
+ * The steps of one run. It is suspended when someone waits for something, no step is running and no part is at work;
+ * looked at a turn later, so that the handler has gone as far as it can.
  */
 export class Steps {
   readonly api: Step
@@ -87,8 +100,8 @@ export class Steps {
   /** Steps that go with the next write, whatever that is. */
   readonly #unwritten = new Map<string, StepRecord>()
   readonly #open = new Map<string, Open>()
-  /** Each lets a `step.all` fail that has a failed part. */
-  readonly #failing = new Set<() => void>()
+  /** Parts that go on at the same time. */
+  readonly #groups = new Set<Group>()
   #busy = 0
   #checking = false
   /** The handler has settled, or is forgotten. */
@@ -101,16 +114,25 @@ export class Steps {
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
-        sleep: (duration: Duration, options?: SleepOptions) => quietly(this.#sleep(duration, options)),
-        until: (time: Date | number, options?: SleepOptions) => quietly(this.#until(time, options)),
-        waitFor: (key: string, options?: WaitForOptions) => quietly(this.#waitFor(key, options)),
+        sleep: (duration: Duration, options?: SleepOptions) =>
+          this.#heeded((listeners) => this.#sleep(listeners, duration, options)),
+        until: (time: Date | number, options?: SleepOptions) =>
+          this.#heeded((listeners) => this.#until(listeners, time, options)),
+        waitFor: (key: string, options?: WaitForOptions) =>
+          this.#heeded((listeners) => this.#waitFor(listeners, key, options)),
         all: (parts: Parts) => this.#all(parts),
+        race: (parts: readonly StepPart[]) => this.#race(parts),
         children: (name: string, job: AnyJob, inputs: Iterable<unknown>, options?: ChildrenOptions) =>
-          quietly(this.#children(name, job, inputs, options)),
+          this.#heeded((listeners) => this.#children(listeners, name, job, inputs, options)),
         transaction: <R>(name: string, fn: (tx: never, context: StepContext) => R | PromiseLike<R>) =>
           this.#transaction(name, fn),
       },
     ) as unknown as Step
+  }
+
+  /** A step is running. */
+  get isBusy(): boolean {
+    return this.#busy > 0
   }
 
   /** The handler has settled. Resolves when no step is running any more; undefined when none is. */
@@ -136,7 +158,9 @@ export class Steps {
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
-      const value = await inside.run({ steps: this, name }, async () => fn({ key: this.#key(name) }))
+      const value = await inside.run({ steps: this, name }, async () =>
+        fn({ key: stepKey(this.#host.jobId, name) }),
+      )
       await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
       return value
     })
@@ -148,7 +172,7 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        const context = { key: this.#key(name) }
+        const context = { key: stepKey(this.#host.jobId, name) }
         const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
@@ -162,8 +186,8 @@ export class Steps {
   }
 
   /** Gives what the step gave before, or does its work. */
-  #enter<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
-    return this.#taken(base, async (name) => {
+  async #enter<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
+    return this.#taken(stepName(base), async (name) => {
       const memo = (await this.#load()).get(name)
       if (memo !== undefined && !memo.open) return this.#decode(memo) as R
       this.#mayGoOn()
@@ -171,45 +195,56 @@ export class Steps {
     })
   }
 
-  async #sleep(duration: Duration, options: SleepOptions = {}): Promise<void> {
-    const ms = milliseconds(duration, 'sleep')
-    return this.#rest(this.#host.now() + ms, options)
+  #heeded<R>(wait: (listeners: Listeners) => Promise<R>): Promise<R> {
+    const listeners: Listeners = new Set()
+    return WaitPromise.of(wait(listeners), () => {
+      listeners.add(partOf(this))
+      this.#checkSoon()
+    })
   }
 
-  async #until(time: Date | number, options: SleepOptions = {}): Promise<void> {
+  async #sleep(listeners: Listeners, duration: Duration, options: SleepOptions = {}): Promise<void> {
+    const ms = milliseconds(duration, 'sleep')
+    return this.#rest(listeners, this.#host.now() + ms, options)
+  }
+
+  async #until(listeners: Listeners, time: Date | number, options: SleepOptions = {}): Promise<void> {
     const at = time instanceof Date ? time.getTime() : time
     if (typeof at !== 'number' || !(at >= 0 && at <= this.#host.now() + bounds.delay))
       throw invalid('until', time, 'a valid Date or epoch milliseconds, at most 10 years from now')
-    return this.#rest(Math.round(at), options)
+    return this.#rest(listeners, Math.round(at), options)
   }
 
-  async #rest(until: number, options: SleepOptions): Promise<void> {
+  async #rest(listeners: Listeners, until: number, options: SleepOptions): Promise<void> {
     noUnknown(options, ['name'], 'sleep')
-    await this.#wait(options.name ?? 'sleep', until, undefined)
+    await this.#wait(listeners, stepName(options.name ?? 'sleep'), until, undefined)
   }
 
   async #waitFor(
+    listeners: Listeners,
     key: string,
     options: WaitForOptions & { readonly schema?: StandardSchemaV1 } = {},
   ): Promise<unknown> {
     noUnknown(options, ['timeout', 'name', 'schema'], 'waitFor')
     const { timeout, schema } = options
     const until = timeout === undefined ? undefined : this.#host.now() + milliseconds(timeout, 'timeout')
-    const memo = await this.#wait(options.name ?? `wait:${jobId(key, 'key')}`, until, key)
+    const name = options.name === undefined ? `wait:${jobId(key, 'key')}` : stepName(options.name)
+    const memo = await this.#wait(listeners, name, until, jobId(key, 'key'))
     if (memo.signal === undefined) return undefined
     const payload = this.#decode(memo)
     return schema === undefined ? payload : parseWith(schema, payload, `the payload of signal '${key}'`)
   }
 
   /** Resolves with the step when it is over, now or in a later run. */
-  async #wait(base: string, until: number | undefined, key: string | undefined): Promise<StepRecord> {
-    const { name, memo } = await this.#taken(base, async (name) => ({
-      name,
-      memo: (await this.#load()).get(name),
-    }))
+  async #wait(
+    listeners: Listeners,
+    base: string,
+    until: number | undefined,
+    key: string | undefined,
+  ): Promise<StepRecord> {
+    const { name, memo } = await this.#found(base)
     if (memo !== undefined && !memo.open) {
-      if (key !== undefined && memo.signal !== undefined)
-        this.#heard.set(key, Math.max(memo.signal, this.#heard.get(key) ?? 0))
+      if (key !== undefined && memo.signal !== undefined) this.#hear(key, memo.signal)
       return memo
     }
     const at = this.#host.now()
@@ -221,18 +256,23 @@ export class Steps {
     }
     if (memo === undefined) this.#unwritten.set(name, begun)
     return new Promise((_, reject) => {
-      this.#open.set(name, { record: begun, key, children: false, reject })
+      this.#open.set(name, { record: begun, key, children: false, listeners, reject })
       this.#checkSoon()
     })
   }
 
+  #hear(key: string, signal: number): void {
+    this.#heard.set(key, Math.max(signal, this.#heard.get(key) ?? 0))
+  }
+
   async #children(
+    listeners: Listeners,
     base: string,
     job: AnyJob,
     inputs: Iterable<unknown>,
     options?: ChildrenOptions,
   ): Promise<unknown[]> {
-    const { record, ended } = await this.#taken(base, async (name) => {
+    const { record, ended } = await this.#taken(stepName(base), async (name) => {
       const memo = (await this.#load()).get(name)
       const begun = memo && fanOf(name, this.#decode(memo))
       const isComplete = memo !== undefined && begun?.count !== undefined
@@ -242,7 +282,7 @@ export class Steps {
     })
     if (ended !== undefined) return gathered(ended, options)
     return new Promise((_, reject) => {
-      this.#open.set(record.name, { record, key: undefined, children: true, reject })
+      this.#open.set(record.name, { record, key: undefined, children: true, listeners, reject })
       this.#checkSoon()
     })
   }
@@ -268,45 +308,104 @@ export class Steps {
 
   async #all(parts: Parts): Promise<unknown> {
     const keys = Object.keys(parts)
-    const results: Record<string, unknown> = {}
+    const given = Object.values(parts) as StepPart[]
+    const results: unknown[] = []
     await new Promise<void>((resolve, reject) => {
-      let left = keys.length
-      let failure: { readonly error: unknown } | undefined
-      const fail = () => {
-        this.#failing.delete(fail)
-        reject(failure?.error)
-      }
-      const settle = () => {
-        if (--left > 0) return this.#checkSoon()
-        if (failure === undefined) resolve()
-        else fail()
-      }
-      if (left === 0) resolve()
-      for (const key of keys) {
-        start((parts as Readonly<Record<string, StepPart>>)[key] as StepPart).then(
-          (value) => {
-            results[key] = value
-            settle()
-          },
-          (error: unknown) => {
-            failure ??= { error }
-            this.#failing.add(fail)
-            settle()
-          },
-        )
-      }
+      let left = given.length
+      if (left === 0) return resolve()
+      const group = this.#begin(given, (i, settled) => {
+        left--
+        if ('error' in settled) group.fail ??= () => this.#end(group, () => reject(settled.error))
+        else results[i] = settled.value
+        if (left > 0) return this.#checkSoon()
+        if (group.fail === undefined) this.#end(group, resolve)
+        else group.fail()
+      })
     })
-    return Array.isArray(parts) ? keys.map((key) => results[key]) : results
+    return Array.isArray(parts) ? results : Object.fromEntries(keys.map((key, i) => [key, results[i]]))
+  }
+
+  /** Who has won is kept as a step: what the others waited for may be over, too, when the handler runs again. */
+  async #race(parts: readonly StepPart[]): Promise<unknown> {
+    if (!Array.isArray(parts) || parts.length === 0)
+      throw invalid('race', parts, 'a list of steps, or of functions that take steps')
+    const { name, memo } = await this.#found('race')
+    if (memo !== undefined) return this.#raced(parts, this.#decode(memo) as Raced)
+    return new Promise((resolve, reject) => {
+      const group = this.#begin(parts, (won, settled) => {
+        if (!this.#groups.has(group)) return
+        if ('error' in settled) return this.#end(group, () => reject(settled.error))
+        try {
+          this.#noteWinner(name, won, group)
+          this.#end(group, () => resolve(settled.value))
+        } catch (error) {
+          this.#end(group, () => reject(error))
+        }
+      })
+    })
+  }
+
+  #noteWinner(name: string, won: number, { parts }: Group): void {
+    const lost = parts.filter((_, i) => i !== won).flatMap(({ names }) => names)
+    const heard = Object.fromEntries(this.#heard)
+    const done = this.#done(name, { won, lost, heard } satisfies Raced)
+    this.#bytes += sizeOf(done.value)
+    this.#unwritten.set(name, done)
+  }
+
+  /** Those that lost are not taken again, but their names are. */
+  async #raced(parts: readonly StepPart[], { won, lost, heard }: Raced): Promise<unknown> {
+    const winner = parts[won]
+    if (winner === undefined)
+      throw invalid('race', parts.length, `parts as before: the one that won was number ${won + 1}`)
+    for (const name of lost) this.#names.add(name)
+    for (const [key, signal] of Object.entries(heard)) this.#hear(key, signal)
+    for (const part of parts) if (isNative(part)) part.catch(() => {})
+    return this.#all([winner]).then((results) => (results as unknown[])[0])
+  }
+
+  /** Takes parts at the same time, each in its own name. */
+  #begin(given: readonly StepPart[], settle: (index: number, settled: Settled) => void): Group {
+    const group: Group = { parts: [], fail: undefined }
+    this.#groups.add(group)
+    for (const [i, one] of given.entries()) {
+      const part = new Part(this, partOf(this), typeof one === 'function')
+      group.parts.push(part)
+      const tell = (settled: Settled) => {
+        part.end()
+        settle(i, settled)
+      }
+      startPart(part, one).then(
+        (value) => tell({ value }),
+        (error: unknown) => tell({ error }),
+      )
+    }
+    return group
+  }
+
+  /** What its parts still wait for counts no more, and they take no more steps. */
+  #end(group: Group, then: () => void): void {
+    this.#groups.delete(group)
+    for (const part of group.parts) part.end()
+    then()
+    this.#checkSoon()
+  }
+
+  #found(base: string): Promise<{ readonly name: string; readonly memo: StepRecord | undefined }> {
+    return this.#taken(base, async (name) => ({ name, memo: (await this.#load()).get(name) }))
   }
 
   /** Names the step at once, in the order of the calls, and counts it among those that run. */
   async #taken<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
-    if (this.#suspended) return new Promise(() => {})
+    const part = partOf(this)
+    if (this.#suspended || part?.isOver) return new Promise(() => {})
     if (this.#over) throw tooLate(this.#host.jobId)
     this.#mayGoOn()
     const within = inside.getStore()
     if (within?.steps === this) throw nested(base, within.name)
+    if (this.#host.hasBegun) throw afterBegin(base)
     const name = this.#nameOf(base)
+    for (const each of part?.line ?? []) each?.names.push(name)
     this.#busy++
     try {
       return await work(name)
@@ -318,7 +417,6 @@ export class Steps {
   }
 
   #nameOf(base: string): string {
-    jobId(base, 'step')
     if (this.#names.size >= bounds.steps) throw tooMany(this.#host.jobId)
     let n = this.#calls.get(base) ?? 0
     let name: string
@@ -327,10 +425,6 @@ export class Steps {
     this.#calls.set(base, n)
     this.#names.add(name)
     return name
-  }
-
-  #key(name: string): string {
-    return `${this.#host.jobId}:${name}`
   }
 
   #mayGoOn(): void {
@@ -387,7 +481,7 @@ export class Steps {
   }
 
   #checkSoon(): void {
-    if (this.#checking || this.#over || (this.#open.size === 0 && this.#failing.size === 0)) return
+    if (this.#checking || this.#over || (this.#open.size === 0 && this.#groups.size === 0)) return
     this.#checking = true
     gather(() => {
       this.#checking = false
@@ -400,16 +494,17 @@ export class Steps {
     if (this.#busy > 0 || this.#over || this.#host.ended) return
     const { stopped } = this.#host
     if (stopped !== undefined) return this.#abandon(stopped)
-    if (this.#failing.size > 0) {
-      for (const fail of [...this.#failing]) fail()
-      return this.#checkSoon()
-    }
-    if (this.#open.size === 0) return
-    const wait = this.#waitOf([...this.#open.values()])
+    const waits = [...this.#open.values()].filter(({ listeners }) => isWanted(listeners))
+    const isWaiting = whoWaits(waits.map(({ listeners }) => listeners))
+    const isAtWork = (part: Part) => part.isFunction && !part.isOver && !isWaiting(part)
+    const quiet = [...this.#groups].filter(({ parts }) => !parts.some(isAtWork))
+    const failed = quiet.find(({ fail }) => fail !== undefined)
+    if (failed !== undefined) return failed.fail?.()
+    if (quiet.length < this.#groups.size || waits.length === 0) return
     this.#over = true
     this.#suspended = true
     this.#open.clear()
-    this.#host.suspend(wait)
+    this.#host.suspend(this.#waitOf(waits))
   }
 
   /** The run was told to stop while it waited for steps that ran. */
@@ -433,14 +528,23 @@ export class Steps {
 
 type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
 
-async function start(part: StepPart): Promise<unknown> {
-  return typeof part === 'function' ? part() : part
+function stepName(name: string): string {
+  if (jobId(name, 'step').startsWith(':'))
+    throw invalid('step', name, 'a name that does not begin with a colon')
+  return name
 }
 
-/** A wait that the handler has not come to yet may be told of a stop: that is no error of its own. */
-function quietly<R>(wait: Promise<R>): Promise<R> {
-  wait.catch(() => {})
-  return wait
+type Settled = { readonly value: unknown } | { readonly error: unknown }
+
+/** What is kept of a race: the part that won, and what others took before: names of steps, and signals by key. */
+interface Raced {
+  readonly won: number
+  readonly lost: readonly string[]
+  readonly heard: Readonly<Record<string, number>>
+}
+
+function isNative(part: StepPart): part is Promise<unknown> {
+  return part instanceof Promise && !(part instanceof WaitPromise)
 }
 
 function sizeOf(text: string | undefined): number {
@@ -451,6 +555,14 @@ function nested(name: string, within: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
     `step '${name}' was taken inside of step '${within}'; take it beside it, and use step.all for several at a time`,
+    { field: 'step', value: name },
+  )
+}
+
+function afterBegin(name: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `step '${name}' was taken after tx(), whose transaction keeps all else from being written until the job ends; take steps before tx(), or write with step.transaction instead of it`,
     { field: 'step', value: name },
   )
 }

@@ -86,6 +86,14 @@ export function notTransactional(job: string): MillraceError {
   )
 }
 
+export function stepsRun(job: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `a '${job}' job asked for tx() while steps of it run, which could not be written before the job ends; await them first`,
+    { field: 'tx' },
+  )
+}
+
 /** Said at the start: a handler that can never complete must not spend the attempts of its jobs. */
 export function noTransactions(job: string, engine: string): MillraceError {
   return new MillraceError(

@@ -162,6 +162,57 @@ describe('idempotency of a definition', () => {
     expect(await again.result()).toBe(3)
   })
 
+  test('a payment that was made is not made by a duplicate because its replay failed', async () => {
+    const charged: number[] = []
+    const charge = defineJob({
+      name: 'charge',
+      maxAttempts: 1,
+      idempotency: { key },
+      run: ({ amount }: Payment) => {
+        if (charged.length > 0) throw new Error('provider down')
+        charged.push(amount)
+        return amount
+      },
+    })
+    const mill = testMill({ jobs: [charge] })
+    const paid = await mill.enqueue(charge, { order: 'a', amount: 1 })
+    await mill.drain()
+    await mill.dead.retry(paid.id)
+    await mill.drain()
+    expect(await paid.state()).toBe('dead')
+    const duplicate = await mill.enqueue(charge, { order: 'a', amount: 2 })
+    await mill.drain()
+    expect(await duplicate.result()).toBe(1)
+    expect(charged).toEqual([1])
+  })
+
+  test('duplicates that look whether the first is done take nothing of a rate', async () => {
+    const ran: number[] = []
+    const charge = defineJob({
+      name: 'charge',
+      limit: { rate: { max: 2, per: '10s' } },
+      limiter: 'bank',
+      idempotency: { key },
+      run: async ({ amount }: Payment, { step }) => {
+        if (amount === 0) await step.sleep('1h')
+        ran.push(amount)
+      },
+    })
+    const mill = testMill({ jobs: [charge] })
+    mill.limiter('bank', { max: 2, per: '10s' })
+    await mill.enqueue(charge, { order: 'slow', amount: 0 })
+    await mill.drain()
+    for (let i = 0; i < 5; i++) await mill.enqueue(charge, { order: 'slow', amount: 100 })
+    await mill.advance('10s')
+    for (let amount = 1; amount <= 6; amount++) await mill.enqueue(charge, { order: `o${amount}`, amount })
+    const done: number[] = []
+    for (let i = 0; i < 3; i++) {
+      await mill.advance('10s')
+      done.push(ran.length)
+    }
+    expect(done).toEqual([2, 4, 6])
+  })
+
   test('batches leave out what is done or being done', async () => {
     const seen: number[][] = []
     const charge = defineBatchJob({

@@ -87,6 +87,18 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
     expect(await handle.get()).toMatchObject({ attempt: 2 })
   })
 
+  test('a wait that a failed attempt began ends when it would have', async () => {
+    const backoff = { type: 'fixed', initialDelay: 200, jitter: 'none' } as const
+    const job = define('failsWaiting', { type }, { maxAttempts: 2, backoff })
+    const mill = await started([job])
+    const handle = await mill.enqueue(job, null)
+    await expect(handle.result({ timeout: '10s' })).rejects.toMatchObject({ code: 'JOB_DEAD' })
+    const [wait] = await handle.steps()
+    const [, second] = await handle.attempts()
+    expect(wait).toMatchObject({ name: 'wait:never', waiting: true })
+    expect(Number(wait?.until) - 3_600_000).toBeLessThan(Number(second?.startedAt))
+  })
+
   test('hands on progress and logs, and gathers what comes in a flood', async () => {
     const [reports, floods] = [define('reports', { type }), define('floods', { type })]
     const mill = await started([reports, floods])

@@ -372,6 +372,47 @@ describe('transactional completion', () => {
     expect([states, entries()]).toEqual([['dead', 'dead', 'completed'], [3]])
   })
 
+  test('steps after it are refused at once with the way out', async () => {
+    const refused: unknown[] = []
+    const note = (error: { message: string }) => void refused.push(error.message)
+    const { mill, post, entries } = ledger(async (db, { step }) => {
+      add(db, 1)
+      await step('mail', () => refused.push('mailed')).catch(note)
+      await step.sleep('1h').catch(note)
+      await step.transaction('more', () => refused.push('wrote')).catch(note)
+    })
+    const job = await mill.enqueue(post, null)
+    await mill.drain()
+    expect(await job.state()).toBe('completed')
+    expect(refused).toEqual(
+      ['mail', 'sleep', 'more'].map((name) => expect.stringContaining(`step '${name}' was taken after tx()`)),
+    )
+    expect(entries()).toEqual([1])
+  })
+
+  test('it does not begin while steps run, which could not be written', async () => {
+    const refused: unknown[] = []
+    const eager = defineJob({
+      name: 'eager',
+      transactional: true,
+      maxAttempts: 1,
+      run: async (_: null, { step, tx }) => {
+        const slow = step('slow', () => 1)
+        await tx().catch((error: Error) => refused.push(error.message))
+        return [await slow, typeof (await tx())]
+      },
+    })
+    const mill = new TestMill({
+      jobs: [eager],
+      store: (clock) => new SqliteStore({ file: file(), clock, synchronous: 'normal' }),
+    })
+    opened.push(mill)
+    const job = await mill.enqueue(eager, null)
+    await mill.drain()
+    expect(await job.result()).toEqual([1, 'object'])
+    expect(refused).toEqual([expect.stringContaining("a 'eager' job asked for tx() while steps of it run")])
+  })
+
   test('nested transactions of better-sqlite3 work', async () => {
     const { mill, post, entries } = ledger((db) => {
       db.transaction(() => add(db, 1))()

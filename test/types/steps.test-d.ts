@@ -28,6 +28,14 @@ export const steps = defineJob({
     same<typeof list, [number, string, boolean]>(true)
     const record = await step.all({ a: () => step('a', () => 1), b: step.waitFor<Date>('k') })
     same<typeof record, { a: number; b: Date }>(true)
+    const first = await step.race([
+      () => step('a', () => 1),
+      step.waitFor<Date>('k'),
+      step.waitFor('l', { timeout: 1, schema: z.string() }),
+    ])
+    same<typeof first, number | Date | string | undefined>(true)
+    // @ts-expect-error the parts of a race are a list
+    await step.race({ a: step.sleep(1) })
     const rows = await step.transaction('rows', (tx: { run(sql: string): number }) => tx.run('…'))
     same<typeof rows, number>(true)
     // @ts-expect-error a step needs a name

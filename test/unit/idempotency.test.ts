@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { backoffDelay } from '../../src/core/backoff.js'
-import { findGuard, type GuardRecord, judgeWord, lookAgainIn } from '../../src/core/guard.js'
+import {
+  findGuard,
+  type GuardRecord,
+  judgeWord,
+  leftBehind,
+  lookAgainIn,
+  reopened,
+} from '../../src/core/guard.js'
 import { retryWindow } from '../../src/core/idempotency.js'
 import { compileBackoff } from '../../src/core/options.js'
 
@@ -58,6 +65,7 @@ describe('what is found under a key', () => {
     since: 0,
     expiresAt: 100,
     result: undefined,
+    standsUntil: undefined,
   }
   const ofJob: GuardRecord = { ...held, byJob: true, expiresAt: undefined }
   const done: GuardRecord = { ...held, done: true, result: '1' }
@@ -65,6 +73,18 @@ describe('what is found under a key', () => {
   const gone = () => false
   const a = { holder: 'a', byJob: false }
   const b = { holder: 'b', byJob: false }
+
+  test('a record whose job is replayed', () => {
+    const open = reopened({ ...done, byJob: true }, 99) as GuardRecord
+    const own = { holder: 'a', byJob: true }
+    expect(reopened({ ...done, byJob: true }, 100)).toBeUndefined()
+    expect(findGuard(open, own, 200, live)).toBe('own')
+    expect(findGuard(open, b, 200, live)).toBe('busy')
+    expect(findGuard(open, b, 99, gone)).toBe('done')
+    expect(findGuard(open, b, 100, gone)).toBe('free')
+    expect(leftBehind(open)).toEqual({ ...done, byJob: true, since: 99 })
+    expect(leftBehind(ofJob)).toBeUndefined()
+  })
 
   test('a lease, a job, a record', () => {
     expect(findGuard(undefined, a, 0, live)).toBe('free')

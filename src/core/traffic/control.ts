@@ -198,8 +198,12 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     const ends = endsOf(outcome, startedAt, count)
     const own = known ?? this.#gatesOf(job)
     const shared = this.#sharedGates(job.queue, job.name)
+    if (outcome.idle) for (const gate of [...shared, ...own]) gate.giveBack(startedAt, count)
     for (const gate of shared) {
-      if (gate.ref.of === 'limiter') continue
+      if (gate.ref.of === 'limiter') {
+        if (outcome.idle) this.#places.keepGate(gate)
+        continue
+      }
       const { phase } = gate.breaker
       gate.end(now, count, ends)
       this.#places.keepGate(gate)
@@ -210,7 +214,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
       this.#review(gate, now)
     }
     if (!outcome.crashed) this.#ranQuietly(shared, count)
-    if (own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
+    if (outcome.idle || own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
       this.#places.ready(job)
   }
 

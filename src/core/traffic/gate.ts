@@ -25,6 +25,7 @@ import {
   rateSetBack,
   roomInRate,
   type Starts,
+  withoutStarts,
 } from './rate.js'
 import { afterGrant, type Reservation, reservedFor } from './reserve.js'
 import { noSpan, type Span, spanIsAhead, spanSetBack } from './set-back.js'
@@ -183,6 +184,12 @@ export class Gate {
     const { rate } = this.#rule.limit
     if (rate !== undefined) this.starts = afterStarts(this.starts, rate, now, count)
     this.reserved = afterGrant(this.reserved, waiter, now)
+  }
+
+  /** What was spent at that time was not used. */
+  giveBack(at: number, count: number): void {
+    const { rate } = this.#rule.limit
+    if (rate !== undefined) this.starts = withoutStarts(this.starts, rate, at, count)
   }
 
   /** Runs ended; those that were given back are neither good nor failed. */

@@ -55,6 +55,13 @@ export function afterStarts(starts: Starts, rate: Rate, now: number, count: numb
   return { slots, wholeAt: Math.max(starts.wholeAt, now) + count * spacing(rate) }
 }
 
+/** Starts of that time did not happen after all. They are in the first slot that ends no sooner, or nowhere. */
+export function withoutStarts(starts: Starts, rate: Rate, at: number, count: number): Starts {
+  const here = starts.slots.findIndex(([end]) => end >= slotEnd(rate, at))
+  const slots = starts.slots.map(([end, n], i) => [end, i === here ? Math.max(0, n - count) : n] as const)
+  return { slots: slots.filter(([, n]) => n > 0), wholeAt: starts.wholeAt - count * spacing(rate) }
+}
+
 /** Whether it knows of starts that cannot have been yet: the clock was set back. */
 export function rateIsAhead({ slots, wholeAt }: Starts, rate: Rate, now: number): boolean {
   const last = slots.at(-1)?.[0] ?? 0

@@ -15,6 +15,7 @@ import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
+import { reopenGuard } from './guard.js'
 import { isWaiting, type Link, Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
@@ -180,6 +181,7 @@ function reopen(parenthood: Parenthood, link: Link): void {
 
 function revive(tables: Tables, entry: Entry): void {
   tables.leave(entry)
+  reopenGuard(tables, entry, tables.clock.now())
   const story = storyOf(entry)
   story.attempt = 0
   story.crashes = 0

@@ -5,8 +5,10 @@ import {
   type GuardRequest,
   type GuardResult,
   judgeWord,
+  leftBehind,
   lookAgainIn,
   type NewGuard,
+  reopened,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
@@ -69,19 +71,33 @@ export function settleGuard(tables: Tables, { job }: Entry, outcome: Outcome, no
   const { key, retain } = job.guard as NewGuard
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
-  if (outcome.to !== 'completed') return tables.guards.delete(key)
-  tables.guards.set(key, { ...record, done: true, result: outcome.result, expiresAt: now + retain })
+  if (outcome.to !== 'completed') return letGo(tables, key, record)
+  tables.guards.set(key, completed(record, outcome.result, now + retain))
+}
+
+function completed(record: GuardRecord, result: string | undefined, expiresAt: number): GuardRecord {
+  return { ...record, done: true, result, expiresAt, standsUntil: undefined }
 }
 
 /** Of a job that ends or becomes another one. What came of it stays. */
 export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
-  if (heldBy(tables, job.guard.key, job.id)?.done === false) tables.guards.delete(job.guard.key)
+  const record = heldBy(tables, job.guard.key, job.id)
+  if (record?.done === false) letGo(tables, job.guard.key, record)
 }
 
-/** A job that is to be done again must not find its own record. */
-export function forgetOwnGuard(tables: Tables, { job }: Entry): void {
-  if (job.guard !== undefined && heldBy(tables, job.guard.key, job.id)) tables.guards.delete(job.guard.key)
+function letGo({ guards }: Tables, key: string, record: GuardRecord): void {
+  const left = leftBehind(record)
+  if (left === undefined) guards.delete(key)
+  else guards.set(key, left)
+}
+
+/** A job that is to be done again takes the key that its own record is under. */
+export function reopenGuard(tables: Tables, { job }: Entry, now: number): void {
+  if (job.guard === undefined) return
+  const record = heldBy(tables, job.guard.key, job.id)
+  const open = record && reopened(record, now)
+  if (open !== undefined) tables.guards.set(job.guard.key, open)
 }
 
 function heldBy({ guards }: Tables, key: string, id: string): GuardRecord | undefined {
@@ -100,7 +116,7 @@ export function guard(tables: Tables, request: GuardRequest, now: number): Guard
   if (request.do === 'fail') guards.delete(key)
   else {
     const { result, retain } = request
-    guards.set(key, { ...(record as GuardRecord), done: true, result, expiresAt: now + retain })
+    guards.set(key, completed(record as GuardRecord, result, now + retain))
   }
   // Who waits for the key need not wait until it looks again.
   signals.changed()
@@ -125,7 +141,14 @@ function begin(
   }
   switch (findGuard(record, who, now, isLive)) {
     case 'free':
-      guards.set(key, { ...who, done: false, since: now, expiresAt, result: undefined })
+      guards.set(key, {
+        ...who,
+        done: false,
+        since: now,
+        expiresAt,
+        result: undefined,
+        standsUntil: undefined,
+      })
       return begun
     case 'own':
       if (expiresAt !== undefined) guards.set(key, { ...(record as GuardRecord), expiresAt })

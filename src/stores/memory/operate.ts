@@ -7,7 +7,7 @@ import { holdAgain, letGo } from './dedupe.js'
 import { cancelDoomed, doom } from './doom.js'
 import { type Entry, storyOf } from './entry.js'
 import { childEnded, childReplayed, forgetOwnChildren, seal, startOver } from './family.js'
-import { forgetOwnGuard, letGoOfGuard } from './guard.js'
+import { letGoOfGuard, reopenGuard } from './guard.js'
 import { isWaiting } from './parenthood.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
@@ -100,7 +100,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (command.change.dedupe !== undefined) letGo(tables, entry)
   change(tables, entry, command.change)
   holdAgain(tables, entry, now)
-  forgetOwnGuard(tables, entry)
+  reopenGuard(tables, entry, now)
   const story = storyOf(entry)
   story.attempt = 0
   story.crashes = 0

@@ -15,6 +15,7 @@ import {
 } from '../../core/family.js'
 import { type Failure, type FinalState, isFinal, type JobState, type NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
+import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import type { Pending } from './pending.js'
 import { type Positions, prepareAt } from './positions.js'
@@ -78,6 +79,7 @@ export function makeFamilies(
   const reopen = db.prepare(sql.reopen)
   const moreWaiting = db.prepare(sql.moreWaiting)
   const reviveOne = db.prepare(sql.revive)
+  const guards = makeJobGuards(tables)
   const startOverOne = db.prepare<[number], { waiting: number; open: number }>(sql.startOver)
   const waitOn = db.prepare(sql.waitOn)
   const isLeased = db.prepare<[number]>(sql.isLeased)
@@ -274,6 +276,7 @@ export function makeFamilies(
   function revive(parent: JobAt): void {
     if (parent.cause !== null) forgetDeath(parent.cause)
     reviveOne.run(parent.seq)
+    if (hasGuard(tables.kind(parent.kind))) guards.reopen(parent.seq, parent.id, tables.clock.now())
     tally.move(parent.kind, 'dead', 'blocked', 1)
   }
 

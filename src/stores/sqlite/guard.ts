@@ -20,6 +20,8 @@ export interface JobGuards {
   claim(seq: number, id: string, now: number): ClaimedGuard | undefined
   /** Completion writes the record, any other end lets go. */
   settled(seq: number, id: string, outcome: Outcome, now: number): void
+  /** A job that is to be done again takes the key that its own record is under. */
+  reopen(seq: number, id: string, now: number): void
 }
 
 export function hasGuard(kind: { readonly traits: number }): boolean {
@@ -32,6 +34,7 @@ export function makeJobGuards(tables: Tables): JobGuards {
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
+  const reopen = makeReopen(tables)
 
   return {
     claim(seq, id, now) {
@@ -47,24 +50,29 @@ export function makeJobGuards(tables: Tables): JobGuards {
       const own = parse<NewGuard>(text)
       if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
     },
+    reopen(seq, id, now) {
+      reopen({ id, guard: ofJob.get(seq) ?? null }, now)
+    },
   }
 }
 
 /** Lets go of the key of a job that ends or becomes another one. What came of it stays. */
 export function makeLetGo({ db }: Tables): (job: GuardedRow) => void {
+  const leaveBehind = db.prepare(sql.leaveBehind)
   const letGo = db.prepare(sql.letGo)
   return ({ id, guard }) => {
     const own = parse<NewGuard>(guard)
-    if (own !== undefined) letGo.run(own.key, id, 1)
+    if (own === undefined || leaveBehind.run(own.key, id).changes === 1) return
+    letGo.run(own.key, id, 1)
   }
 }
 
-/** A job that is to be done again must not find its own record. */
-export function makeForgetOwn({ db }: Tables): (job: GuardedRow) => void {
-  const forgetOwn = db.prepare(sql.forgetOwn)
-  return ({ id, guard }) => {
+/** A job that is to be done again takes the key that its own record is under. */
+export function makeReopen({ db }: Tables): (job: GuardedRow, now: number) => void {
+  const reopen = db.prepare(sql.reopen)
+  return ({ id, guard }, now) => {
     const own = parse<NewGuard>(guard)
-    if (own !== undefined) forgetOwn.run(own.key, id)
+    if (own !== undefined) reopen.run(now, own.key, id, now)
   }
 }
 
@@ -111,6 +119,7 @@ interface GuardRow {
   readonly since: number
   readonly expires_at: number | null
   readonly result: string | null
+  readonly stands_until: number | null
 }
 
 type Begun = Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'>
@@ -126,7 +135,7 @@ function makeKeys({ db }: Tables) {
   function find(key: string): GuardRecord | undefined {
     const found = row.get(key)
     if (found === undefined) return undefined
-    const { holder, by_job, done, since, expires_at, result } = found
+    const { holder, by_job, done, since, expires_at, result, stands_until } = found
     return {
       holder,
       byJob: by_job === 1,
@@ -134,6 +143,7 @@ function makeKeys({ db }: Tables) {
       since,
       expiresAt: expires_at ?? undefined,
       result: result ?? undefined,
+      standsUntil: stands_until ?? undefined,
     }
   }
 

@@ -8,7 +8,7 @@ import { type Cancel, cancelledChild, makeTakeOut } from './cancel.js'
 import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
-import { guardColumn, makeForgetOwn, makeLetGo } from './guard.js'
+import { guardColumn, makeLetGo, makeReopen } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
@@ -49,7 +49,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   const holders = makeHolders(tables)
   const setGuard = db.prepare(sql.setGuard)
   const letGoOfGuard = makeLetGo(tables)
-  const forgetOwnGuard = makeForgetOwn(tables)
+  const reopenGuard = makeReopen(tables)
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
@@ -124,7 +124,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     else holdOther(row, change.dedupe, now)
     const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
     if (otherGuard !== undefined) setGuard.run(guard, row.seq)
-    forgetOwnGuard({ id: row.id, guard })
+    reopenGuard({ id: row.id, guard }, now)
     retryOne.run(
       stateNumber[to],
       kind.id,

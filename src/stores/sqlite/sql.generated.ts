@@ -239,24 +239,30 @@ UPDATE millrace_parent SET waiting = 0 WHERE seq = ?
 
 export const guard = {
   find: `
-SELECT holder, by_job, done, since, expires_at, result FROM millrace_guard WHERE key = ?
+SELECT holder, by_job, done, since, expires_at, result, stands_until FROM millrace_guard WHERE key = ?
 `,
   take: `
 INSERT INTO millrace_guard (key, holder, by_job, since, expires_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
-  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at
+  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at,
+  stands_until = NULL
 `,
   renew: `
 UPDATE millrace_guard SET expires_at = ? WHERE key = ?
 `,
   complete: `
-UPDATE millrace_guard SET done = 1, result = ?, expires_at = ? WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = NULL WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 `,
   letGo: `
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 `,
-  forgetOwn: `
-DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = 1
+  reopen: `
+UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL, stands_until = expires_at
+WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
+`,
+  leaveBehind: `
+UPDATE millrace_guard SET done = 1, expires_at = stands_until, stands_until = NULL
+WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0 AND stands_until IS NOT NULL
 `,
   ofJob: `
 SELECT guard FROM millrace_job WHERE seq = ?
@@ -1041,7 +1047,8 @@ CREATE TABLE millrace_guard (
   done       INTEGER NOT NULL DEFAULT 0,
   since      INTEGER NOT NULL,
   result     TEXT,
-  expires_at INTEGER                   -- end of a caller's lease, or of the record's life
+  expires_at INTEGER,                  -- end of a caller's lease, or of the record's life
+  stands_until INTEGER                 -- while the job is replayed: how long its earlier result stands
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;

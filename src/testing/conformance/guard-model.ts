@@ -105,6 +105,8 @@ class World {
   #held: { readonly job: ClaimedJob; readonly worker: string }[] = []
   readonly #holding = new Map<string, Holding>()
   readonly #stored = new Map<string, Stored>()
+  /** What the job that has the key gave before it was replayed. */
+  readonly #before = new Map<string, Stored>()
 
   static async of({ store, second, advance }: StoreHarness): Promise<World> {
     return new World([store, ...(second === undefined ? [] : [await second()])], advance)
@@ -218,8 +220,12 @@ class World {
     if (affected.length === 0) return
     const key = this.#keyOf.get(id) as string
     if (command !== 'retry') return this.#letGo(key, id)
-    // What it did itself is to be done again.
-    if (this.#stored.get(key)?.by === id) this.#stored.delete(key)
+    const stored = this.#storedUnder(key)
+    if (stored?.by !== id) return
+    // What it did itself is to be done again, and stands until it is.
+    this.#holding.set(key, { holder: id, until: Number.POSITIVE_INFINITY })
+    this.#before.set(key, stored)
+    this.#stored.delete(key)
   }
 
   async #call({ key, caller, word }: Extract<Step, { do: 'call' }>): Promise<void> {
@@ -292,10 +298,15 @@ class World {
   #keep(key: string, holder: string, result: string): void {
     assert.equal(this.#holderOf(key), holder)
     this.#holding.delete(key)
+    this.#before.delete(key)
     this.#stored.set(key, { result, by: holder, until: this.#now + retain })
   }
 
   #letGo(key: string, holder: string): void {
-    if (this.#holderOf(key) === holder) this.#holding.delete(key)
+    if (this.#holderOf(key) !== holder) return
+    this.#holding.delete(key)
+    const before = this.#before.get(key)
+    if (before !== undefined) this.#stored.set(key, before)
+    this.#before.delete(key)
   }
 }

@@ -3,6 +3,7 @@ import type { ClaimedGuard, GuardRequest, GuardResult } from '../../core/guard.j
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { crashed, type Outcome, released, snoozed } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
+import { childOf, parent } from './family-jobs.js'
 import type { StoreHarness } from './harness.js'
 import {
   claim,
@@ -10,6 +11,7 @@ import {
   claimRequest,
   complete,
   die,
+  failureOf,
   insertMany,
   insertOne,
   lostWorker,
@@ -228,6 +230,80 @@ export function guardTests(test: Test): void {
     assert.equal(again.guard?.status, 'begun')
     await settle(store, again, complete('2'))
     assert.equal((await foundBy(store)).result, '2')
+  })
+
+  for (const [what, end] of [
+    ['dies', (store: Store, job: ClaimedJob) => settle(store, job, die())],
+    ['is cancelled', (store: Store, job: ClaimedJob) => settle(store, job, stop())],
+    [
+      'dies and is not kept',
+      (store: Store, job: ClaimedJob) => settle(store, job, die(undefined, { completed: 0, dead: 0 })),
+    ],
+    [
+      'is cancelled between attempts',
+      async (store: Store, job: ClaimedJob) => {
+        await settle(store, job, retryIn(60_000))
+        await store.operate({ ids: [job.id] }, { do: 'cancel', reason: 'no', retain: 1_000 })
+      },
+    ],
+    [
+      'is removed between attempts',
+      async (store: Store, job: ClaimedJob) => {
+        await settle(store, job, retryIn(60_000))
+        await store.operate({ ids: [job.id] }, { do: 'remove' })
+      },
+    ],
+  ] as const) {
+    test(`what a completed job gave stands, for its own time, if it is replayed and ${what}`, async ({
+      store,
+      advance,
+    }) => {
+      const id = await insertOne(store, guarded('k', 50_000))
+      await settle(store, await claimOne(store), complete('1'))
+      await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.equal((await foundBy(store)).status, 'busy', 'others wait for what comes of it now')
+      await end(store, await claimOne(store))
+      assert.deepEqual(await foundBy(store), { status: 'done', result: '1', retryIn: undefined })
+      await advance(50_000)
+      await sweep(store)
+      assert.equal((await foundBy(store)).status, 'begun')
+    })
+  }
+
+  test('a parent that was done, is replayed, dies of a child and comes back with it runs', async ({
+    store,
+  }) => {
+    const again = { do: 'retry', delay: 0, spacing: 0, change: {} } as const
+    const ofChild = { ...failureOf('greet', 'its child died'), code: 'CHILD_FAILED' }
+    const whole = parent(guarded())
+    const part = childOf([whole])
+    await store.insert([whole, part])
+    await settle(store, await claimOne(store), complete())
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [whole.id] }, again)
+    await store.operate({ ids: [part.id] }, again)
+    await settle(store, await claimOne(store), die())
+    await settle(store, await claimOne(store), die(ofChild))
+    assert.equal((await foundBy(store)).result, '1')
+    await store.operate({ ids: [part.id] }, again)
+    assert.equal(await stateOf(store, whole.id), 'blocked')
+    await settle(store, await claimOne(store), complete())
+    const job = await claimOne(store)
+    assert.deepEqual([job.id, job.guard?.status], [whole.id, 'begun'])
+    await settle(store, job, complete('2'))
+    assert.equal((await foundBy(store)).result, '2')
+  })
+
+  test('a job that is replayed has its key however long it takes', async ({ store, advance }) => {
+    const id = await insertOne(store, guarded('k', 500))
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    const job = await claimOne(store)
+    await advance(1_000)
+    await sweep(store)
+    assert.equal((await foundBy(store)).status, 'busy')
+    await settle(store, job, complete('2'))
+    assert.deepEqual(await foundBy(store), { status: 'done', result: '2', retryIn: undefined })
   })
 
   test('a job that completed by what another did is replayed in vain', async ({ store }) => {

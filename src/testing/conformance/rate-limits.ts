@@ -1,5 +1,7 @@
 /** Never more starts in any window than the limit, and none held back longer than it must be. */
 import assert from 'node:assert/strict'
+import type { ClaimedJob } from '../../core/job.js'
+import { completedBefore, putOff, snoozed } from '../../core/lifecycle.js'
 import {
   claim,
   complete,
@@ -9,6 +11,7 @@ import {
   lease,
   newJobs,
   rescue,
+  retention,
   retryIn,
   settle,
   sweep,
@@ -231,6 +234,22 @@ export function rateLimits(test: Test): void {
     await next()
   })
 
+  test('a burst gets back what did not run', async ({ store, advance }) => {
+    await choose(store, jobGate(), { limit: { rate: rate(10, 1_000, 1) } })
+    await insertMany(store, 4, { traffic: gated })
+    for (let i = 0; i < 2; i++) {
+      const [job, ...more] = await claim(store, 9)
+      assert.deepEqual(more, [])
+      await settle(store, job as ClaimedJob, putOff(60_000))
+    }
+    const [job] = await claim(store, 9)
+    await settle(store, job as ClaimedJob, complete())
+    await advance(99)
+    assert.deepEqual(await claim(store, 9), [])
+    await advance(1)
+    assert.equal((await claim(store, 9)).length, 1)
+  })
+
   test('jobs that a settlement adds obey limits too', async ({ store }) => {
     await choose(store, jobGate(), { limit: { rate: rate(2, 100) } })
     await choose(store, queueGate(), { each: { rate: rate(1, 100) } })
@@ -274,6 +293,25 @@ function rateOf(test: Test, limited: Limited): void {
     await starts(9, 3)
     await starts(9, 0)
     assert.deepEqual(seen, ids, 'first in, first out')
+  })
+
+  test(`what did not run gives back what it took of the rate of ${what}`, async ({ store, advance }) => {
+    await setLimit(store, limited, { rate: rate(2, 1_000) })
+    await insertMany(store, 6, job)
+    const [one, two] = await claim(store, 9)
+    await advance(30)
+    assert.deepEqual(await claim(store, 9), [])
+    await settle(store, one as ClaimedJob, putOff(60_000))
+    const [three, ...more] = await claim(store, 9)
+    assert.ok(three)
+    assert.deepEqual(more, [])
+    await settle(store, two as ClaimedJob, complete())
+    await advance(30)
+    await settle(store, three, completedBefore('1', retention))
+    const [four] = await claim(store, 9)
+    assert.ok(four)
+    await settle(store, four, snoozed(60_000))
+    assert.deepEqual(await claim(store, 9), [], 'one that ran gives nothing back')
   })
 
   test(`the rate of ${what} holds for all workers together`, async ({ store, advance }) => {

@@ -3,15 +3,18 @@
  * undone in reverse; nothing is done or undone again once that is known; no saga is left behind.
  */
 import assert from 'node:assert/strict'
-import type { Arbitrary } from 'fast-check'
+import type { Arbitrary, WeightedArbitrary } from 'fast-check'
 import { NonRetryableError } from '../../core/errors.js'
-import type { Store } from '../../core/store.js'
 import { defineSaga } from '../../saga/index.js'
-import type { StoreHarness } from './harness.js'
 import type { FastCheck } from './model-steps.js'
+import {
+  checkMortal,
+  type MortalEvent,
+  type MortalModelOptions,
+  MortalRun,
+  mortalEvents,
+} from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
-import { MortalWorker } from './mortal-worker.js'
-import { checkProperty, type PropertyOptions } from './property.js'
 
 interface Plan {
   /** Which step fails for good, if any. */
@@ -20,34 +23,16 @@ interface Plan {
   readonly undoFails: readonly number[]
 }
 
-type Event =
-  | ({ readonly step: 'enqueue' } & Plan)
-  | { readonly step: 'advance'; readonly ms: number }
-  | { readonly step: 'kill'; readonly calls: number; readonly dieAfter: boolean }
+type Event = { readonly step: 'enqueue' } & Plan
 
 const names = ['a', 'b', 'c'] as const
 
-export interface SagaModelOptions extends PropertyOptions {
-  readonly make: () => Promise<StoreHarness>
+export function checkSagas(options: MortalModelOptions): Promise<void> {
+  return checkMortal<Event>('a saga went wrong', options, eventsOf, (harness) => new SagaRun(harness))
 }
 
-export function checkSagas({ make, ...options }: SagaModelOptions): Promise<void> {
-  return checkProperty('a saga went wrong', options, eventsOf, async (events, at) => {
-    const harness = await make()
-    const run = new SagaRun(harness)
-    try {
-      await run.start()
-      for (const event of events) await at(event.step, () => run.take(event))
-      await at('the end', () => run.end())
-    } finally {
-      await run.stop()
-      await harness.close()
-    }
-  })
-}
-
-function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
-  const event: Arbitrary<Event> = fc.oneof(
+function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
+  const event = fc.oneof<WeightedArbitrary<Event | MortalEvent>[]>(
     {
       weight: 2,
       arbitrary: fc.record({
@@ -59,65 +44,31 @@ function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
         }),
       }),
     },
-    {
-      weight: 2,
-      arbitrary: fc.record({ step: fc.constant('advance' as const), ms: fc.constantFrom(0, 50, 1_500) }),
-    },
-    {
-      weight: 3,
-      arbitrary: fc.record({ step: fc.constant('kill' as const), calls: fc.nat(9), dieAfter: fc.boolean() }),
-    },
+    ...mortalEvents(fc, { weight: 2, times: [0, 50, 1_500] }, 9),
   )
   return fc.array(event, { minLength: 2, maxLength: 12 })
 }
 
-class SagaRun {
-  readonly #worker: MortalWorker
-  readonly #store: Store
+class SagaRun extends MortalRun<Event> {
   readonly #plans = new Map<string, Plan>()
   /** What was done and undone, in order, by job. */
   readonly #log = new Map<string, string[]>()
-  readonly #violations: string[] = []
 
-  constructor(harness: StoreHarness) {
-    this.#worker = new MortalWorker(harness, (process) => this.#definition(process))
-    this.#store = harness.store
+  protected act({ failsAt, undoFails }: Event): Promise<void> {
+    const id = `saga-${this.#plans.size}`
+    this.#plans.set(id, { failsAt, undoFails })
+    this.#log.set(id, [])
+    return this.worker.enqueue({ failsAt, undoFails }, id)
   }
 
-  start(): Promise<void> {
-    return this.#worker.start()
+  protected ids(): string[] {
+    return [...this.#plans.keys()]
   }
 
-  stop(): Promise<void> {
-    return this.#worker.stop()
-  }
-
-  async take(event: Event): Promise<void> {
-    switch (event.step) {
-      case 'enqueue': {
-        const id = `saga-${this.#plans.size}`
-        this.#plans.set(id, event)
-        this.#log.set(id, [])
-        return this.#worker.enqueue({ failsAt: event.failsAt, undoFails: event.undoFails }, id)
-      }
-      case 'advance':
-        return this.#worker.advance(event.ms)
-      case 'kill':
-        return this.#worker.kill(event.calls, event.dieAfter)
-    }
-  }
-
-  async end(): Promise<void> {
-    const ids = [...this.#plans.keys()]
-    await this.#worker.untilEnded(ids, async () => {})
-    assert.deepEqual(this.#violations, [])
-    for (const id of ids) await this.#judge(id)
-  }
-
-  async #judge(id: string): Promise<void> {
+  protected async judge(id: string): Promise<void> {
     const { failsAt } = this.#plans.get(id) as Plan
     const log = (this.#log.get(id) as string[]).filter((what, i, all) => what !== all[i - 1])
-    const [record] = await this.#store.get([id])
+    const [record] = await this.store.get([id])
     const undone = log.filter((what) => what.startsWith('undo '))
     if (record?.state === 'completed') {
       assert.equal(failsAt, undefined, id)
@@ -143,7 +94,7 @@ class SagaRun {
     assert.deepEqual(log, [...done, ...undone], 'nothing is done once undoing has begun')
   }
 
-  #definition(process: MortalStore) {
+  protected definition(process: MortalStore) {
     return defineSaga<Plan>({
       name: 'saga',
       maxAttempts: 3,
@@ -166,10 +117,10 @@ class SagaRun {
   /** Returns how many tries of it are kept. */
   async #act(process: MortalStore, id: string, what: string, step: string): Promise<number> {
     if (process.dead) return new Promise(() => {})
-    const steps = (await this.#store.trail(id))?.steps ?? []
+    const steps = (await this.store.trail(id))?.steps ?? []
     const kept = steps.filter(({ name }) => name === step || name.startsWith(`${step}#`))
     if (kept.some(({ value }) => !value?.includes('"failed"')))
-      this.#violations.push(`${what} of ${id} again, although it was done`)
+      this.violations.push(`${what} of ${id} again, although it was done`)
     this.#log.get(id)?.push(what)
     return kept.length
   }

@@ -3,49 +3,38 @@
  * Every step ends with one memo, in order, and never runs again once it has one; no job is left behind.
  */
 import assert from 'node:assert/strict'
-import type { Arbitrary } from 'fast-check'
+import type { Arbitrary, WeightedArbitrary } from 'fast-check'
 import { defineJob, type JobContext } from '../../core/definition.js'
 import type { StepRecord } from '../../core/step.js'
-import type { Store } from '../../core/store.js'
-import type { StoreHarness } from './harness.js'
+import { nextTurn } from '../../system/turn.js'
 import type { FastCheck } from './model-steps.js'
+import {
+  checkMortal,
+  type MortalEvent,
+  type MortalModelOptions,
+  MortalRun,
+  mortalEvents,
+} from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
-import { MortalWorker } from './mortal-worker.js'
-import { checkProperty, type PropertyOptions } from './property.js'
 
 type Part =
   /** Fails the first times that it runs. */
   | { readonly part: 'step'; readonly fails: number }
   | { readonly part: 'sleep'; readonly ms: number }
   | { readonly part: 'wait'; readonly key: number; readonly timeout: number | undefined }
-  | { readonly part: 'all'; readonly parts: readonly Part[] }
+  /** Work that no step knows of, over so many turns of the event loop. */
+  | { readonly part: 'plain'; readonly turns: number }
+  | { readonly part: 'all' | 'race'; readonly parts: readonly Part[] }
 
 type Event =
   | { readonly step: 'enqueue'; readonly program: readonly Part[] }
-  | { readonly step: 'advance'; readonly ms: number }
   | { readonly step: 'signal'; readonly key: number }
-  | { readonly step: 'kill'; readonly calls: number; readonly dieAfter: boolean }
 
-export interface StepModelOptions extends PropertyOptions {
-  readonly make: () => Promise<StoreHarness>
+export function checkSteps(options: MortalModelOptions): Promise<void> {
+  return checkMortal<Event>('steps went wrong', options, eventsOf, (harness) => new StepRun(harness))
 }
 
-export function checkSteps({ make, ...options }: StepModelOptions): Promise<void> {
-  return checkProperty('steps went wrong', options, eventsOf, async (events, at) => {
-    const harness = await make()
-    const run = new StepRun(harness)
-    try {
-      await run.start()
-      for (const event of events) await at(event.step, () => run.take(event))
-      await at('the end', () => run.end())
-    } finally {
-      await run.stop()
-      await harness.close()
-    }
-  })
-}
-
-function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
+function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
   const simple: Arbitrary<Part> = fc.oneof(
     {
       weight: 3,
@@ -63,18 +52,22 @@ function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
         timeout: fc.constantFrom(undefined, 0, 400, 2_000),
       }),
     },
+    {
+      weight: 1,
+      arbitrary: fc.record({ part: fc.constant('plain' as const), turns: fc.constantFrom(1, 2, 5) }),
+    },
   )
   const part: Arbitrary<Part> = fc.oneof(
     { weight: 5, arbitrary: simple },
     {
-      weight: 1,
+      weight: 2,
       arbitrary: fc.record({
-        part: fc.constant('all' as const),
+        part: fc.constantFrom('all' as const, 'race' as const),
         parts: fc.array(simple, { minLength: 1, maxLength: 3 }),
       }),
     },
   )
-  const event: Arbitrary<Event> = fc.oneof(
+  const event = fc.oneof<WeightedArbitrary<Event | MortalEvent>[]>(
     {
       weight: 3,
       arbitrary: fc.record({
@@ -82,82 +75,50 @@ function eventsOf(fc: FastCheck): Arbitrary<Event[]> {
         program: fc.array(part, { minLength: 1, maxLength: 6 }),
       }),
     },
-    {
-      weight: 4,
-      arbitrary: fc.record({ step: fc.constant('advance' as const), ms: fc.constantFrom(0, 50, 300, 1_500) }),
-    },
     { weight: 2, arbitrary: fc.record({ step: fc.constant('signal' as const), key: fc.nat(1) }) },
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        step: fc.constant('kill' as const),
-        calls: fc.nat(6),
-        dieAfter: fc.boolean(),
-      }),
-    },
+    ...mortalEvents(fc, { weight: 4, times: [0, 50, 300, 1_500] }, 6),
   )
   return fc.array(event, { minLength: 2, maxLength: 14 })
 }
 
-class StepRun {
-  readonly #worker: MortalWorker
-  readonly #store: Store
+class StepRun extends MortalRun<Event> {
   readonly #programs = new Map<string, readonly Part[]>()
   /** How often each step ran, and when first, by its key. */
   readonly #ran = new Map<string, number>()
   readonly #startedAt = new Map<string, number>()
-  readonly #violations: string[] = []
+  /** Who won each race, in all runs. */
+  readonly #winners = new Map<string, Set<number>>()
   #sent = 0
 
-  constructor(harness: StoreHarness) {
-    this.#worker = new MortalWorker(harness, (process) => this.#definition(process))
-    this.#store = harness.store
+  protected async act(event: Event): Promise<void> {
+    if (event.step === 'signal') return this.#signal(event.key)
+    const id = `job-${this.#programs.size}`
+    this.#programs.set(id, event.program)
+    await this.worker.enqueue(event.program, id)
   }
 
-  start(): Promise<void> {
-    return this.#worker.start()
+  protected ids(): string[] {
+    return [...this.#programs.keys()]
   }
 
-  stop(): Promise<void> {
-    return this.#worker.stop()
+  /** Whatever is waited for comes. */
+  protected override async help(): Promise<void> {
+    await this.#signal(0)
+    await this.#signal(1)
   }
 
-  async take(event: Event): Promise<void> {
-    switch (event.step) {
-      case 'enqueue': {
-        const id = `job-${this.#programs.size}`
-        this.#programs.set(id, event.program)
-        return this.#worker.enqueue(event.program, id)
-      }
-      case 'advance':
-        return this.#worker.advance(event.ms)
-      case 'signal':
-        return this.#signal(event.key)
-      case 'kill':
-        return this.#worker.kill(event.calls, event.dieAfter)
-    }
-  }
-
-  /** All is well from now on: whatever is waited for comes. */
-  async end(): Promise<void> {
-    const ids = [...this.#programs.keys()]
-    await this.#worker.untilEnded(ids, async () => {
-      await this.#signal(0)
-      await this.#signal(1)
-    })
-    assert.deepEqual(this.#violations, [])
-    for (const id of ids) await this.#judge(id)
-  }
-
-  async #judge(id: string): Promise<void> {
-    const [record] = await this.#store.get([id])
+  protected async judge(id: string): Promise<void> {
+    const [record] = await this.store.get([id])
     assert.equal(record?.state, 'completed', id)
-    const steps = (await this.#store.trail(id))?.steps ?? []
+    const steps = (await this.store.trail(id))?.steps ?? []
     const result = JSON.parse(record?.result ?? '[]') as unknown[]
     const program = this.#programs.get(id) as readonly Part[]
     const memos = new Map(steps.map((step) => [step.name, step]))
     for (const [i, part] of program.entries()) this.#judgePart(id, part, `s${i}`, memos, result[i])
-    const order = steps.map(({ name }) => Number(name.slice(1).split('.')[0]))
+    this.#judgeRaces(id, program, memos, result)
+    const order = steps
+      .filter(({ name }) => !name.startsWith('race'))
+      .map(({ name }) => Number(name.slice(1).split('.')[0]))
     assert.deepEqual(
       order,
       [...order].sort((a, b) => a - b),
@@ -178,6 +139,11 @@ class StepRun {
         this.#judgePart(id, one, `${name}.${i}`, memos, (result as unknown[])[i])
       return
     }
+    if (part.part === 'race') {
+      const { won, value } = result as Won
+      return this.#judgePart(id, part.parts[won] as Part, `${name}.${won}`, memos, value)
+    }
+    if (part.part === 'plain') return assert.equal(result, 'plain')
     const memo = memos.get(name)
     assert.equal(memo?.open, false, `${part.part} ${name} of ${id} is over`)
     const value = memo?.value === undefined ? null : (JSON.parse(memo.value) as unknown)
@@ -186,17 +152,32 @@ class StepRun {
     if (part.part === 'wait' && part.timeout === undefined) assert.ok(memo?.signal, `${name} had a signal`)
   }
 
-  /** Nothing after a sleep began before it was over. */
+  /** Who has won a race wins it in every run. */
+  #judgeRaces(
+    id: string,
+    program: readonly Part[],
+    memos: ReadonlyMap<string, StepRecord>,
+    result: readonly unknown[],
+  ): void {
+    const races = program.flatMap(({ part }, i) => (part === 'race' ? [result[i] as Won] : []))
+    for (const [n, { won }] of races.entries()) {
+      const memo = memos.get(n === 0 ? 'race' : `race#${n + 1}`)
+      assert.equal((JSON.parse(memo?.value ?? '{}') as Partial<Won>).won, won, `race ${n + 1} of ${id}`)
+      assert.deepEqual([...(this.#winners.get(`${id} ${n}`) ?? [])], [won], `race ${n + 1} of ${id}`)
+    }
+  }
+
+  /** Nothing after a sleep began before it was over; one of no time at all is over at once, by the worker's clock. */
   #judgeSleeps(id: string, program: readonly Part[], memos: ReadonlyMap<string, StepRecord>): void {
     for (const [i, part] of program.entries()) {
-      const until = part.part === 'sleep' ? memos.get(`s${i}`)?.until : undefined
+      const until = part.part === 'sleep' && part.ms > 0 ? memos.get(`s${i}`)?.until : undefined
       const next = this.#startedAt.get(`${id}:s${i + 1}`)
       if (until !== undefined && next !== undefined)
         assert.ok(next >= until, `s${i + 1} of ${id} began ${until - next} ms before the sleep was over`)
     }
   }
 
-  #definition(mortal: MortalStore) {
+  protected definition(mortal: MortalStore) {
     return defineJob({
       name: 'program',
       maxAttempts: 1_000,
@@ -204,8 +185,12 @@ class StepRun {
       backoff: { type: 'fixed', initialDelay: 100, jitter: 'none' },
       run: async (program: readonly Part[], context) => {
         const results: unknown[] = []
-        for (const [i, part] of program.entries())
-          results.push((await this.#perform(part, `s${i}`, context, mortal)) ?? null)
+        let races = 0
+        for (const [i, part] of program.entries()) {
+          const result = (await this.#perform(part, `s${i}`, context, mortal)) ?? null
+          if (part.part === 'race') this.#noteWinner(`${context.jobId} ${races++}`, result as Won)
+          results.push(result)
+        }
         return results
       },
     })
@@ -222,6 +207,15 @@ class StepRun {
         const timeout = part.timeout === undefined ? {} : { timeout: part.timeout }
         return step.waitFor(`key-${part.key}`, { name, ...timeout })
       }
+      case 'plain':
+        return plainWork(part.turns)
+      case 'race':
+        return step.race(
+          part.parts.map((one, i) => async (): Promise<Won> => {
+            const value = await this.#perform(one, `${name}.${i}`, context, mortal)
+            return { won: i, value: value ?? null }
+          }),
+        )
       case 'all':
         return step.all(
           part.parts.map(
@@ -229,6 +223,10 @@ class StepRun {
           ),
         )
     }
+  }
+
+  #noteWinner(race: string, { won }: Won): void {
+    this.#winners.set(race, (this.#winners.get(race) ?? new Set()).add(won))
   }
 
   async #work(
@@ -239,21 +237,31 @@ class StepRun {
     mortal: MortalStore,
   ): Promise<string> {
     if (mortal.dead) return new Promise(() => {})
-    const trail = await this.#store.trail(id)
+    const trail = await this.store.trail(id)
     if (trail?.steps.some((step) => step.name === name && !step.open))
-      this.#violations.push(`${key} ran after it was done`)
+      this.violations.push(`${key} ran after it was done`)
     const ran = (this.#ran.get(key) ?? 0) + 1
     this.#ran.set(key, ran)
-    if (!this.#startedAt.has(key)) this.#startedAt.set(key, this.#worker.now)
+    if (!this.#startedAt.has(key)) this.#startedAt.set(key, this.worker.now)
     if (ran <= fails) throw new Error(`run ${ran} of ${key} fails`)
     return `run ${ran}`
   }
 
   async #signal(key: number): Promise<void> {
     const n = ++this.#sent
-    await this.#store.signal([{ key: `key-${key}`, id: `${n}`, payload: `${n}`, retain: 60_000 }])
-    await this.#worker.advance(0)
+    await this.store.signal([{ key: `key-${key}`, id: `${n}`, payload: `${n}`, retain: 60_000 }])
+    await this.worker.advance(0)
   }
+}
+
+interface Won {
+  readonly won: number
+  readonly value: unknown
+}
+
+async function plainWork(turns: number): Promise<string> {
+  for (let i = 0; i < turns; i++) await nextTurn()
+  return 'plain'
 }
 
 /** Undefined in an array is kept as such, and nothing as null. */

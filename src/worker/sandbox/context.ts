@@ -152,7 +152,7 @@ export class SandboxContext implements JobContext {
   #makeSteps(): Steps {
     const context = this
     const { signal } = this.#controller
-    const steps = new Steps({
+    return new Steps({
       jobId: this.jobId,
       codec: jsonCodec,
       get ended() {
@@ -161,6 +161,7 @@ export class SandboxContext implements JobContext {
       get stopped() {
         return signal.aborted ? signal.reason : undefined
       },
+      hasBegun: false,
       now: () => Math.round(this.#assignment.now + performance.now() - this.#begun),
       read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
       write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
@@ -177,14 +178,18 @@ export class SandboxContext implements JobContext {
         })
       },
       readChildren: this.#readChildren,
-      suspend: (wait) => this.#suspend({ how: 'waits', wait, steps: steps.take() }),
+      suspend: (wait) => this.#suspend({ how: 'waits', wait }),
     })
-    return steps
   }
 
   /** The handler has settled; undefined when none of its steps is running. */
   endSteps(): Promise<void> | undefined {
     return this.#steps?.end()
+  }
+
+  /** Sleeps and waits that began, for the outcome. */
+  takeSteps(): StepRecord[] {
+    return this.#steps?.take() ?? []
   }
 
   #ask(question: Question): Promise<unknown> {

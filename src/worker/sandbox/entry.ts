@@ -33,7 +33,7 @@ async function perform(assignment: Assignment): Promise<void> {
   // A turn later: a rejection that nobody handled shows before the result counts, and not in the next job.
   await new Promise((resolve) => setImmediate(resolve))
   own.end()
-  post({ type: 'ended', task, ending })
+  post({ type: 'ended', task, ending, steps: own.takeSteps() })
 }
 
 async function run(assignment: Assignment, own: SandboxContext): Promise<Ending> {

@@ -41,7 +41,13 @@ export type FromChild =
   | { readonly type: 'heard'; readonly task: number }
   | { readonly type: 'report'; readonly task: number; readonly report: Report }
   | ({ readonly type: 'ask'; readonly task: number; readonly id: number } & Question)
-  | { readonly type: 'ended'; readonly task: number; readonly ending: Ending }
+  /** The steps are to be written with the outcome, whatever that is. */
+  | {
+      readonly type: 'ended'
+      readonly task: number
+      readonly ending: Ending
+      readonly steps: readonly StepRecord[]
+    }
   /** Its last words: an error that nobody caught. */
   | { readonly type: 'crashed'; readonly task: number; readonly error: Thrown }
 
@@ -85,8 +91,7 @@ export type Ending =
       readonly reason: string
       readonly cause: Thrown | undefined
     }
-  /** The job waits; the steps are to be written with that. */
-  | { readonly how: 'waits'; readonly wait: Wait; readonly steps: readonly StepRecord[] }
+  | { readonly how: 'waits'; readonly wait: Wait }
   /** Threw the reason of its own signal. */
   | { readonly how: 'stopped' }
   | { readonly how: 'threw'; readonly error: Thrown }

@@ -51,7 +51,12 @@ export function converse(
             child.post({ type: 'answer', task, id: message.id, ...given }),
           )
         case 'ended':
-          return conclude(run, message.ending, runtime, resolve, reject)
+          try {
+            run.keep(recode(message.steps, jsonCodec, runtime.codec))
+          } catch (error) {
+            return reject(error) // the store's codec refuses what the sandbox's could carry
+          }
+          return conclude(run, message.ending, resolve, reject)
         case 'crashed':
           lastWords = unpack(message.error)
       }
@@ -186,7 +191,6 @@ function known(job: string, jobs: ReadonlyMap<string, AnyJob>): AnyJob {
 function conclude(
   run: Run,
   ending: Ending,
-  { codec }: Runtime,
   resolve: (value: unknown) => void,
   reject: (error: unknown) => void,
 ): void {
@@ -200,7 +204,7 @@ function conclude(
     case 'waits':
       // The child is free for another job; nothing is to be killed.
       run.kill = undefined
-      run.suspend(ending.wait, recode(ending.steps, jsonCodec, codec))
+      run.suspend(ending.wait)
       return resolve(undefined)
     case 'stopped':
       return reject(run.stopped)

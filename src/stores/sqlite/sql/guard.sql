@@ -1,22 +1,28 @@
 -- :find
-SELECT holder, by_job, done, since, expires_at, result FROM millrace_guard WHERE key = ?
+SELECT holder, by_job, done, since, expires_at, result, stands_until FROM millrace_guard WHERE key = ?
 
 -- :take
 INSERT INTO millrace_guard (key, holder, by_job, since, expires_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
-  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at
+  holder = excluded.holder, by_job = excluded.by_job, done = 0, since = excluded.since, result = NULL, expires_at = excluded.expires_at,
+  stands_until = NULL
 
 -- :renew
 UPDATE millrace_guard SET expires_at = ? WHERE key = ?
 
 -- :complete
-UPDATE millrace_guard SET done = 1, result = ?, expires_at = ? WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
+UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = NULL WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 
 -- :letGo
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 
--- :forgetOwn  also what came of it
-DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = 1
+-- :reopen  see reopened in core/guard.ts
+UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL, stands_until = expires_at
+WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
+
+-- :leaveBehind  see leftBehind in core/guard.ts
+UPDATE millrace_guard SET done = 1, expires_at = stands_until, stands_until = NULL
+WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0 AND stands_until IS NOT NULL
 
 -- :ofJob
 SELECT guard FROM millrace_job WHERE seq = ?

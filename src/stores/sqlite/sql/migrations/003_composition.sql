@@ -121,7 +121,8 @@ CREATE TABLE millrace_guard (
   done       INTEGER NOT NULL DEFAULT 0,
   since      INTEGER NOT NULL,
   result     TEXT,
-  expires_at INTEGER                   -- end of a caller's lease, or of the record's life
+  expires_at INTEGER,                  -- end of a caller's lease, or of the record's life
+  stands_until INTEGER                 -- while the job is replayed: how long its earlier result stands
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;
