@@ -7,6 +7,8 @@ import type { NodeOptions } from './plan.js'
 export interface StepContext {
   /** The same whenever this step of this job runs: an idempotency key for whoever it talks to. */
   readonly key: string
+  /** Throws what the step would end with if it gave this: for who must know before that it cannot be kept. */
+  readonly check: (value: unknown) => void
 }
 
 export interface SleepOptions {

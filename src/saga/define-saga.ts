@@ -110,11 +110,12 @@ export function defineSaga(
   if (options.dedupe?.mode !== undefined && newestWins(options.dedupe.mode))
     throw invalid('dedupe.mode', options.dedupe.mode, "'until-done' or 'throttle': others end a saga midway")
   const undoable = plan.steps.filter((step) => step.compensate !== undefined).length
+  const lives = Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts * (undoable + 1))
   const job = {
     ...policy,
-    // The saga counts its own attempts; the job must outlive the last of them to undo what was done.
-    maxAttempts: Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts * (undoable + 1)),
-    maxCrashes: Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts),
+    // The saga counts its own attempts, and the tries of each compensation; the job must outlive the last of them.
+    maxAttempts: lives,
+    maxCrashes: lives,
     run: (input: unknown, context: never) => runSaga(plan, input, context),
   }
   // The overloads cannot be told with a schema that may be there or not.

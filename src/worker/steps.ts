@@ -127,7 +127,7 @@ export class Steps {
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
-      const value = await inside.run({ steps: this, name }, async () => fn({ key: this.#key(name) }))
+      const value = await inside.run({ steps: this, name }, async () => fn(this.#context(name)))
       await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
       return value
     })
@@ -139,7 +139,7 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        const context = { key: this.#key(name) }
+        const context = this.#context(name)
         const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
@@ -318,8 +318,8 @@ export class Steps {
     return name
   }
 
-  #key(name: string): string {
-    return `${this.#host.jobId}:${name}`
+  #context(name: string): StepContext {
+    return { key: `${this.#host.jobId}:${name}`, check: (value) => void this.#done(name, value) }
   }
 
   #mayGoOn(): void {
