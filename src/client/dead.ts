@@ -105,7 +105,10 @@ export class DeadLetters {
     }))
   }
 
-  /** Gives one dead (or cancelled, or completed) job a new life, with changes where given. */
+  /**
+   * Gives one dead (or cancelled, or completed) job a new life, with changes where given. A saga takes no
+   * `maxAttempts`, and one that was undone is refused unless it is `fresh`.
+   */
   async retry(id: string, options: RetryOptions = {}): Promise<JobHandle> {
     noUnknown(
       options,
