@@ -51,8 +51,8 @@ export type ScheduleChange =
       readonly revision: string
     }
   /**
-   * Goes on from `from`, the slot that it stands at (undefined: it is fresh, or stranded at its end), to `to`; applied only if
-   * that and the revision are still so, and it is not paused.
+   * Goes on from `from`, the slot that it stands at (undefined: it is fresh, or stranded at its end), to `to`;
+   * applied only if that and the revision are still so, and it is not paused.
    */
   | {
       readonly do: 'advance'
@@ -161,7 +161,7 @@ function advanced(old: ScheduleRecord, { to, at, jobs, lastSlot = 0 }: Change<'a
 function toldAt(schedule: ScheduleRecord, now: number): ScheduleRecord {
   const { since, slot } = schedule
   if (!isFarBack(since, now)) return { ...schedule, since: now }
-  const dealtWith = slot === undefined ? since : slot - 1
+  const dealtWith = slot === undefined ? since : Math.min(since, slot - 1)
   return { ...schedule, since: now, ahead: Math.max(schedule.ahead ?? 0, dealtWith) }
 }
 

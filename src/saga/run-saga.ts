@@ -220,7 +220,7 @@ async function undo(
   for (let tries = 1; ; tries++) {
     const begunAt = await job.step(`${name}:begun`, () => job.attempt)
     const { failed, final } = await job.step(name, () =>
-      begunAt < job.attempt ? interrupted : tryOnce(plan, compensate, context),
+      begunAt === job.attempt ? tryOnce(plan, compensate, context) : interrupted,
     )
     if (failed === undefined) return
     if (final === true || tries >= maxAttempts) {
@@ -234,7 +234,7 @@ async function undo(
   }
 }
 
-/** It had begun, and since then an attempt of the job was spent. */
+/** It had begun in another attempt of the job, and nothing was heard of it. */
 const interrupted: Tried = { failed: 'it ended by a timeout or with its worker' }
 
 async function tryOnce(
