@@ -107,7 +107,10 @@ export class DeadLetters {
     }))
   }
 
-  /** Gives one dead (or cancelled, or completed) job a new life, with changes where given. */
+  /**
+   * Gives one dead (or cancelled, or completed) job a new life, with changes where given. A saga takes no
+   * `maxAttempts`, and one that was undone is refused unless it is `fresh`.
+   */
   async retry(id: string, options: RetryOptions = {}): Promise<JobHandle> {
     noUnknown(
       options,
@@ -115,6 +118,7 @@ export class DeadLetters {
       'retry',
     )
     const job = await this.#inspector.find({ id })
+    refuseForSaga(job, options)
     const change = await this.#change(job, options)
     const delay = options.delay === undefined ? 0 : milliseconds(options.delay, 'delay')
     const report = await this.#runtime.store.operate(
@@ -240,6 +244,20 @@ export class DeadLetters {
     if (definition !== undefined) await parseInput(definition, input)
     return encodeInput(this.#runtime, input)
   }
+}
+
+/** A saga counts its own attempts, and one that was undone knows each of its steps as undone. */
+function refuseForSaga({ id, name, unwinds, state, failure }: JobRecord, options: RetryOptions): void {
+  if (!unwinds) return
+  const { maxAttempts, fresh } = options
+  if (maxAttempts !== undefined)
+    throw invalid('maxAttempts', maxAttempts, `none, because job '${name}' is a saga; set it with defineSaga`)
+  if (state === 'cancelled' && failure?.code === 'SAGA_COMPENSATED' && fresh !== true)
+    throw new MillraceError(
+      'SAGA_COMPENSATED',
+      `job ${id} is a saga that was undone, so a retry has nothing to do; enqueue a new one, whose keys are new too, or retry with fresh: true to do its steps again under the same keys`,
+      { field: 'fresh', value: fresh },
+    )
 }
 
 function policyAfter(

@@ -101,7 +101,10 @@ export interface WaitOptions {
   readonly signal?: AbortSignal
 }
 
-/** What became of a cancel: done, asked of the running handler, or too late. */
+/**
+ * What became of a cancel: done, asked of the handler, or too late. A saga that has begun is always asked; it is undone
+ * or, past its point of no return, goes on.
+ */
 export type CancelResult = 'cancelled' | 'asked' | 'finished'
 
 /**

@@ -12,6 +12,7 @@ export type ErrorCode =
   | 'PAYLOAD_NOT_SERIALISABLE'
   | 'JOB_NOT_FOUND'
   | 'SCHEDULE_NOT_FOUND'
+  | 'CLOCK_SET_BACK'
   | 'JOB_NOT_FINISHED'
   | 'JOB_DEAD'
   | 'JOB_CANCELLED'

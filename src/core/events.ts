@@ -57,14 +57,14 @@ export interface MillraceEvents {
   quarantine: { readonly job: string; readonly on: boolean }
   /**
    * Slots of a schedule passed without a job, from `since` on, because no worker ran and its `catchUp` wants none
-   * for them. A `count` of 100 stands for that many or more. Told in the process whose worker found out.
+   * for them, or because the clock was once ahead and they may have fired. A `count` of 100 stands for that many or more. Told in the process whose worker found out.
    */
   missed: { readonly schedule: string; readonly count: number; readonly since: Date }
   /** A worker found nothing more to do in its queues. */
   drained: { readonly worker: string; readonly queues: readonly string[] }
   paused: { readonly queue: string }
   resumed: { readonly queue: string }
-  /** The store did not answer as it should; the work goes on when it does. */
+  /** The store did not answer as it should, or its clock was set back far; the work goes on when it can. */
   error: { readonly error: unknown; readonly during: string }
 }
 

@@ -5,7 +5,13 @@
 import { bounds } from './bounds.js'
 import type { NewJob } from './job.js'
 import { newestSlot, type Recurrence, slotAfter, slotsAfter } from './recurrence.js'
-import type { DueSchedule, ScheduleChange, ScheduleRecord } from './schedule.js'
+import {
+  type DueSchedule,
+  isFarBack,
+  isStranded,
+  type ScheduleChange,
+  type ScheduleRecord,
+} from './schedule.js'
 
 export const catchUps = ['skip', 'last', 'all'] as const
 /** Which slots that were missed, because no worker ran, fire later: none, the newest, or each. */
@@ -28,6 +34,8 @@ export interface Advance {
   readonly change: Extract<ScheduleChange, { do: 'advance' }>
   /** Slots that have passed and do not fire. */
   readonly missed: Missed | undefined
+  /** The clock was set back far, and it has left where it stood. */
+  readonly setBack: boolean
 }
 
 export interface Missed {
@@ -42,9 +50,9 @@ const punctualMs = 60_000
 export function planAdvance(due: DueSchedule): Advance {
   const spec = readSpec(due)
   const rule = readRule(due)
-  if (due.slot === undefined) return { change: moveTo(due, firstSlot(due, rule, spec)), missed: undefined }
+  if (due.slot === undefined || due.slot > due.now) return standAnew(due, rule, spec)
   const left = slotsLeft(due, spec)
-  const { slots, next, missed } = passedSlots(due.slot, due.now, rule, spec)
+  const { slots, next, missed } = passedSince(due.slot, due, rule, spec)
   const fired = slots.slice(0, left)
   return {
     change: {
@@ -53,7 +61,15 @@ export function planAdvance(due: DueSchedule): Advance {
       lastSlot: fired.at(-1),
     },
     missed,
+    setBack: false,
   }
+}
+
+/** One that is fresh is told its first slot; one that the clock has left behind, the first that is to come now. */
+function standAnew(due: DueSchedule, rule: Recurrence, spec: ScheduleSpec): Advance {
+  const stranded = isStranded(due, due.now)
+  const to = firstSlot(stranded ? { ...due, since: due.now } : due, rule, spec)
+  return { change: moveTo(due, to), missed: undefined, setBack: stranded && to !== due.slot }
 }
 
 /** The slot that fires next: the one that it stands at, or that a fresh one is to be told. */
@@ -68,14 +84,26 @@ export function slotsLeft({ fired }: ScheduleRecord, { limit }: ScheduleSpec): n
   return limit === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limit - fired)
 }
 
-/** The first after it was put or resumed; never again one that fired, though the clock was set back. */
+/**
+ * The first after it was put or resumed; never again one that fired, though the clock was set back. If it was set back
+ * far, that would take too long: then only the last that fired is left out.
+ */
 function firstSlot(schedule: ScheduleRecord, rule: Recurrence, spec: ScheduleSpec): number | undefined {
-  const { since, lastSlot } = schedule
-  return slotsLeft(schedule, spec) === 0 ? undefined : slotAfter(rule, Math.max(since, lastSlot ?? 0))
+  if (slotsLeft(schedule, spec) === 0) return undefined
+  const { since, lastSlot = 0, ahead = 0 } = schedule
+  const near = [lastSlot, ahead].filter((time) => !isFarBack(time, since))
+  const slot = slotAfter(rule, Math.max(since, ...near))
+  return slot !== undefined && slot === lastSlot ? slotAfter(rule, slot) : slot
 }
 
-function moveTo({ name, revision, slot }: ScheduleRecord, to: number | undefined): Advance['change'] {
-  return { do: 'advance', name, revision, from: slot, to, jobs: [], lastSlot: undefined }
+/** Slots up to here may have fired. */
+function knownUntil({ lastSlot = 0, ahead = 0 }: ScheduleRecord): number {
+  return Math.max(lastSlot, ahead)
+}
+
+function moveTo(due: DueSchedule, to: number | undefined): Advance['change'] {
+  const { name, revision, slot, since, now } = due
+  return { do: 'advance', name, revision, from: slot, since, to, at: now, jobs: [], lastSlot: undefined }
 }
 
 interface Passed {
@@ -86,8 +114,23 @@ interface Passed {
   readonly missed: Missed | undefined
 }
 
-/** From the slot that it stands at, which is due, up to now. */
-function passedSlots(slot: number, now: number, rule: Recurrence, { catchUp }: ScheduleSpec): Passed {
+/**
+ * From the slot that it stands at, which is due, up to now. After a clock that was set back far, slots come that may
+ * have come before: such a slot fires if it is on time, none is caught up on, and the last day of them is left out.
+ * So a clock that was behind for a while leaves nothing that would fire again when it is right.
+ */
+function passedSince(slot: number, due: DueSchedule, rule: Recurrence, { catchUp }: ScheduleSpec): Passed {
+  const { now } = due
+  const known = knownUntil(due)
+  if (slot > known) return passedSlots(slot, now, rule, catchUp)
+  if (isFarBack(known, now)) return passedSlots(slot, now, rule, 'skip')
+  const next = slotAfter(rule, known)
+  if (next !== undefined && next <= now) return passedSlots(next, now, rule, catchUp)
+  const isOnTime = now - slot <= punctualMs
+  return { slots: [], next, missed: isOnTime && slot < known ? { since: slot, before: known } : undefined }
+}
+
+function passedSlots(slot: number, now: number, rule: Recurrence, catchUp: CatchUp): Passed {
   if (catchUp === 'all') return eachSlot(slot, now, rule)
   const newest = newestSlot(rule, slot, now)
   const { next } = newest

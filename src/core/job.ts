@@ -169,6 +169,8 @@ export interface JobRecord {
   readonly group: string | undefined
   readonly key: string | undefined
   readonly family: Family | undefined
+  /** Its handler undoes what it did. */
+  readonly unwinds: boolean
 }
 
 /** What is kept beside a record and read only when asked for. */

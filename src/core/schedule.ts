@@ -19,11 +19,13 @@ export interface ScheduleRecord {
   readonly slot: number | undefined
   /** It has not been told its first slot since `since`. */
   readonly fresh: boolean
-  /** When its slots began to count: it was put with this rule, or resumed. */
+  /** The time by which it was told where it stands, or made fresh: put with this rule, or resumed. */
   readonly since: number
+  /** Up to where slots had been dealt with when the clock was set back far: those are not caught up on. */
+  readonly ahead: number | undefined
   /** Slots that fired since it was put with this rule. */
   readonly fired: number
-  /** The newest slot that ever fired. None at or before it fires again, whatever the clock does. */
+  /** The newest slot that ever fired. It never fires again, nor does one before it, but see `isStranded`. */
   readonly lastSlot: number | undefined
   readonly lastJob: string | undefined
   readonly createdAt: number
@@ -49,15 +51,19 @@ export type ScheduleChange =
       readonly revision: string
     }
   /**
-   * Goes on from `from`, the slot that it stands at (undefined: it is fresh), to `to`; applied only if that and
-   * the revision are still so, and it is not paused.
+   * Goes on from `from`, the slot that it stands at (undefined: it is fresh, or stranded at its end), to `to`;
+   * applied only if that and the revision are still so, and it is not paused.
    */
   | {
       readonly do: 'advance'
       readonly name: string
       readonly revision: string
       readonly from: number | undefined
+      /** The same of `since`: a clock that is set back brings it to the same slot again. */
+      readonly since: number
       readonly to: number | undefined
+      /** The store's time by which that was worked out. */
+      readonly at: number
       /** What the slots passed fire, one each, whether or not their queue is full. */
       readonly jobs: readonly NewJob[]
       /** The last slot that fires. */
@@ -111,6 +117,7 @@ function newSchedule({ name, rule, spec, revision }: Change<'put'>, now: number)
     slot: undefined,
     fresh: true,
     since: now,
+    ahead: undefined,
     fired: 0,
     lastSlot: undefined,
     lastJob: undefined,
@@ -135,21 +142,45 @@ function pausedOrResumed(
 
 /** A paused one waits for its resumption, which makes it fresh. */
 function afresh(schedule: ScheduleRecord, now: number): ScheduleRecord {
-  return { ...schedule, slot: undefined, fresh: !schedule.paused, since: now }
+  return { ...toldAt(schedule, now), slot: undefined, fresh: !schedule.paused }
 }
 
 /** Whether it still stands where the worker saw it. */
-function standsAt({ revision, paused, fresh, slot }: ScheduleRecord, change: Change<'advance'>): boolean {
-  if (revision !== change.revision || paused) return false
-  return change.from === undefined ? fresh : slot === change.from
+function standsAt(schedule: ScheduleRecord, change: Change<'advance'>): boolean {
+  const { revision, paused, fresh, slot, since } = schedule
+  if (revision !== change.revision || paused || slot !== change.from || since !== change.since) return false
+  return slot !== undefined || fresh || isStranded(schedule, change.at)
 }
 
-function advanced(old: ScheduleRecord, { to, jobs, lastSlot }: Change<'advance'>): ScheduleRecord {
-  const moved = { ...old, slot: to, fresh: false, fired: old.fired + jobs.length }
-  return jobs.length === 0 ? moved : { ...moved, lastSlot, lastJob: jobs.at(-1)?.id }
+function advanced(old: ScheduleRecord, { to, at, jobs, lastSlot = 0 }: Change<'advance'>): ScheduleRecord {
+  const moved = { ...toldAt(old, at), slot: to, fresh: false, fired: old.fired + jobs.length }
+  const isNewest = jobs.length > 0 && lastSlot > (old.lastSlot ?? 0)
+  return isNewest ? { ...moved, lastSlot, lastJob: jobs.at(-1)?.id } : moved
+}
+
+function toldAt(schedule: ScheduleRecord, now: number): ScheduleRecord {
+  const { since, slot } = schedule
+  if (!isFarBack(since, now)) return { ...schedule, since: now }
+  const dealtWith = slot === undefined ? since : Math.min(since, slot - 1)
+  return { ...schedule, since: now, ahead: Math.max(schedule.ahead ?? 0, dealtWith) }
 }
 
 /** When it is worth a look: at its slot, at once while fresh, never otherwise. */
 export function lookAt({ fresh, slot }: ScheduleRecord): number | undefined {
   return fresh ? 0 : slot
+}
+
+/** To wait until a clock that was set back by less is there again fires no slot twice, and takes no longer. */
+export const farBackMs = 86_400_000
+
+export function isFarBack(from: number, to: number): boolean {
+  return from - to > farBackMs
+}
+
+/**
+ * The clock was set back so far, since the schedule was told where it stands, that it would wait for very long. The
+ * clock was ahead then, or is behind now: a store names such a schedule too, and it goes on from the present.
+ */
+export function isStranded({ paused, since }: ScheduleRecord, now: number): boolean {
+  return !paused && isFarBack(since, now)
 }

@@ -10,6 +10,8 @@ export interface StepContext {
    * the id of a job. It is the job's id, a colon and the step's name; colons in the id are doubled.
    */
   readonly key: string
+  /** Throws what the step would end with if it gave this: for who must know before that it cannot be kept. */
+  readonly check: (value: unknown) => void
 }
 
 export interface SleepOptions {

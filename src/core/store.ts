@@ -180,7 +180,10 @@ export interface SweepReport {
   readonly promoted: number
   readonly pruned: number
   readonly orphans: readonly OrphanedJob[]
-  /** Schedules whose slot has come, the longest due first, a bounded number; the worker decides what they fire. */
+  /**
+   * Schedules whose slot has come, the longest due first, then those that are stranded; a bounded number. The worker
+   * decides what they fire.
+   */
   readonly schedules: readonly DueSchedule[]
   /** Milliseconds until the next job is due, by the store's clock. */
   readonly nextDue: number | undefined

@@ -50,7 +50,11 @@ export type SagaStep<Input, Results, Result> = SagaRun<Input, Results, Result> &
   )
 
 interface SagaRun<Input, Results, Result> {
-  /** Does the step. It runs again after a failure or a lost worker, so it must be safe to repeat. */
+  /**
+   * Does the step. It runs again after a failure, a lost worker or, past the point of no return, a cancel, so it must
+   * be safe to repeat. An irreversible one that does not know whether it had its effect must not say that it failed
+   * for good.
+   */
   readonly run: (context: SagaContext<Input, Results>) => Result | PromiseLike<Result>
 }
 
@@ -82,13 +86,15 @@ export interface SagaOptions<Schema extends StandardSchemaV1 | undefined, Raw, I
  * first one that is not done. When a step fails for good, because of `maxAttempts`, counted over the whole saga
  * with timeouts and lost workers, or because its error is not worth a retry, what was done is undone, the last step
  * first, each until it succeeded once. Then the job is `cancelled`, with a reason and a failure that name the step,
- * and `job.result()` rejects with them.
+ * and `job.result()` rejects with them. It stays undone: enqueue a new one.
  *
- * A cancel of a saga that has begun undoes it the same way, unless an irreversible step is done.
+ * A compensation that fails for good, with timeouts and lost workers counted as failed tries, leaves the job `dead`
+ * with the code COMPENSATION_FAILED and a `compensationFailed` event; a retry of the job goes on with it.
  *
- * A compensation that fails for good leaves the job `dead` with the code COMPENSATION_FAILED and a
- * `compensationFailed` event; a retry of the job goes on with that compensation. A failure after the first
- * irreversible step is done undoes nothing: such a job is retried, then dead, and a retry goes on from there.
+ * A cancel of a saga that has begun undoes it the same way, up to its point of no return: where the first
+ * irreversible step begins. From there on it cannot be cancelled. If that step throws an error for good, it has had no
+ * effect, and what came before is undone. If it ends without a word, by timeouts or lost workers, and whenever a later
+ * step fails, nothing is undone: the job is retried, then dead, and a retry goes on from there.
  */
 export function defineSaga<Schema extends StandardSchemaV1, Results extends object = Record<string, unknown>>(
   options: SagaOptions<
@@ -110,11 +116,12 @@ export function defineSaga(
   if (options.dedupe?.mode !== undefined && newestWins(options.dedupe.mode))
     throw invalid('dedupe.mode', options.dedupe.mode, "'until-done' or 'throttle': others end a saga midway")
   const undoable = plan.steps.filter((step) => step.compensate !== undefined).length
+  const lives = Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts * (undoable + 1))
   const job = {
     ...policy,
-    // The saga counts its own attempts; the job must outlive the last of them to undo what was done.
-    maxAttempts: Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts * (undoable + 1)),
-    maxCrashes: Math.min(bounds.attempts, plan.maxAttempts + plan.undo.maxAttempts),
+    // The saga counts its own attempts, and the tries of each compensation; the job must outlive the last of them.
+    maxAttempts: lives,
+    maxCrashes: lives,
     run: (input: unknown, context: never) => runSaga(plan, input, context),
   }
   // The overloads cannot be told with a schema that may be there or not.

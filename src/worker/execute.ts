@@ -103,6 +103,8 @@ export function concludeValue(run: Run, runtime: Runtime, value: unknown): Outco
 
 export function concludeError(run: Run, runtime: Runtime, error: unknown): Outcome {
   if (isDirective(error)) return follow(run, runtime, error)
+  // What was left done is to be told, whatever else has come over the run.
+  if (isMillraceError(error, 'COMPENSATION_FAILED')) return conclude(run, runtime, error, false)
   if (run.cancelled !== undefined) return stoppedByCancel(run, run.cancelled)
   return conclude(run, runtime, explain(run, error), isRetryable(run, error))
 }

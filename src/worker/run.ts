@@ -22,7 +22,7 @@ import type { Step } from '../core/step-function.js'
 import type { Report } from '../core/store.js'
 import { clean } from '../core/text.js'
 import { readChildren } from './links.js'
-import { versionOf } from './screen.js'
+import { versionOf, whyUnwind } from './screen.js'
 import { childJobs } from './step-children.js'
 import type { StepStore } from './step-keeper.js'
 import { type StepHost, Steps } from './steps.js'
@@ -98,7 +98,7 @@ export class Run implements JobContext {
 
   /** For the handler of a job that unwinds. */
   get cancelReason(): string | undefined {
-    return this.job.cancelReason
+    return whyUnwind(this.job)
   }
 
   get jobId(): string {

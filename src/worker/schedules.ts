@@ -1,6 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
-import { isMillraceError } from '../core/errors.js'
+import { isMillraceError, MillraceError } from '../core/errors.js'
 import { type Advance, countMissed, planAdvance } from '../core/firing.js'
 import type { DueSchedule, ScheduleResult } from '../core/schedule.js'
 import { nextTurn } from '../system/turn.js'
@@ -72,7 +72,9 @@ function giveUp(runtime: Runtime, batch: readonly Planned[], error: unknown): nu
   return 0
 }
 
-function tell({ events }: Runtime, { schedule, change, missed }: Planned): void {
+function tell(runtime: Runtime, { schedule, change, missed, setBack }: Planned): void {
+  const { events } = runtime
+  if (setBack) tellFailed(runtime, schedule, clockSetBack(schedule, change.to))
   if (events.wants('enqueued')) {
     for (const { id, name, queue } of change.jobs)
       events.emit('enqueued', { id, name, queue, duplicate: false })
@@ -87,4 +89,17 @@ function tell({ events }: Runtime, { schedule, change, missed }: Planned): void 
 
 function tellFailed({ events }: Runtime, { name }: DueSchedule, error: unknown): void {
   events.emit('error', { error, during: `schedule '${name}'` })
+}
+
+function clockSetBack({ name, slot, since, now }: DueSchedule, to: number | undefined): MillraceError {
+  const [stood, next] = [slot, to].map((time) => (time === undefined ? 'none' : iso(time)))
+  return new MillraceError(
+    'CLOCK_SET_BACK',
+    `schedule '${name}' was told its next slot, ${stood}, at ${iso(since)}, and the store's clock is at ${iso(now)}: it was ahead then, or is behind now. The schedule goes on from now, next slot ${next}; see that the clock is right`,
+    { field: 'clock', value: now },
+  )
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
 }

@@ -158,9 +158,7 @@ export class Steps {
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
-      const value = await inside.run({ steps: this, name }, async () =>
-        fn({ key: stepKey(this.#host.jobId, name) }),
-      )
+      const value = await inside.run({ steps: this, name }, async () => fn(this.#context(name)))
       await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
       return value
     })
@@ -172,7 +170,7 @@ export class Steps {
       let value: R
       let done: StepRecord
       try {
-        const context = { key: stepKey(this.#host.jobId, name) }
+        const context = this.#context(name)
         const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
         done = this.#done(name, value)
@@ -425,6 +423,10 @@ export class Steps {
     this.#calls.set(base, n)
     this.#names.add(name)
     return name
+  }
+
+  #context(name: string): StepContext {
+    return { key: stepKey(this.#host.jobId, name), check: (value) => void this.#done(name, value) }
   }
 
   #mayGoOn(): void {

@@ -308,8 +308,9 @@ export class Worker {
   #screen(claimed: readonly ClaimedJob[]): readonly ClaimedJob[] {
     if (!claimed.some(needsScreening)) return claimed
     return claimed.filter((job) => {
-      const isNewer = isOfNewerDeploy(job, this.#jobs.get(job.name))
-      const outcome = outcomeOfGuard(job, this.#retention(job.name))
+      const definition = this.#jobs.get(job.name)
+      const isNewer = isOfNewerDeploy(job, definition)
+      const outcome = outcomeOfGuard(job, definition, this.#retention(job.name))
       if (isNewer) this.#putOff(job)
       else if (outcome !== undefined) this.#exchange.settle(job, outcome)
       return !isNewer && outcome === undefined

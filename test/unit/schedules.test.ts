@@ -304,6 +304,7 @@ describe('what a due schedule fires', () => {
       slot: 1_000,
       fresh: false,
       since: 0,
+      ahead: undefined,
       fired: 0,
       lastSlot: undefined,
       lastJob: undefined,

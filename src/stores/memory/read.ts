@@ -87,6 +87,7 @@ function toRecord(tables: Tables, entry: Entry): JobRecord {
     group: job.traffic?.group,
     key: job.traffic?.key,
     family: familyOf(tables, entry),
+    unwinds: job.unwinds === true,
   }
 }
 

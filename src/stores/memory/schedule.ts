@@ -2,6 +2,7 @@ import { bounds } from '../../core/bounds.js'
 import {
   changeSchedule,
   type DueSchedule,
+  farBackMs,
   lookAt,
   type ScheduleChange,
   type ScheduleRecord,
@@ -12,17 +13,24 @@ import { insertFromHandler } from './insert.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
 
-/** A schedule and its place among those that are worth a look at some time. */
+/** A schedule and its place in one of the orders. */
 interface Entry {
   readonly record: ScheduleRecord
   readonly rank: number
   readonly seq: number
 }
 
-/** Schedules by name, and by when they are worth a look. */
+interface Entries {
+  readonly record: ScheduleRecord
+  readonly look: Entry
+  readonly told: Entry
+}
+
+/** Schedules by name, by when they are worth a look, and by when they were told where they stand. */
 export class Schedules {
-  readonly #byName = new Map<string, Entry>()
+  readonly #byName = new Map<string, Entries>()
   readonly #byLook = new Sorted<Entry>()
+  readonly #byTold = new Sorted<Entry>()
   #seq = 0
 
   get(name: string): ScheduleRecord | undefined {
@@ -31,16 +39,20 @@ export class Schedules {
 
   set(record: ScheduleRecord): void {
     this.delete(record.name)
-    const entry = { record, rank: lookAt(record) ?? Number.POSITIVE_INFINITY, seq: ++this.#seq }
-    this.#byName.set(record.name, entry)
-    if (entry.rank < Number.POSITIVE_INFINITY) this.#byLook.add(entry)
+    const seq = ++this.#seq
+    const look = { record, rank: lookAt(record) ?? Number.POSITIVE_INFINITY, seq }
+    const told = { record, rank: record.since, seq }
+    this.#byName.set(record.name, { record, look, told })
+    if (look.rank < Number.POSITIVE_INFINITY) this.#byLook.add(look)
+    if (!record.paused) this.#byTold.add(told)
   }
 
   delete(name: string): void {
-    const entry = this.#byName.get(name)
-    if (entry === undefined) return
+    const entries = this.#byName.get(name)
+    if (entries === undefined) return
     this.#byName.delete(name)
-    this.#byLook.delete(entry)
+    this.#byLook.delete(entries.look)
+    this.#byTold.delete(entries.told)
   }
 
   due(now: number, limit: number): DueSchedule[] {
@@ -50,6 +62,16 @@ export class Schedules {
       due.push({ ...record, now })
     }
     return due
+  }
+
+  /** Those that the clock was set back behind and that are not due. */
+  stranded(now: number, limit: number): DueSchedule[] {
+    const stranded: DueSchedule[] = []
+    for (const { record } of this.#byTold.after(now + farBackMs, Number.POSITIVE_INFINITY)) {
+      if (stranded.length >= limit) break
+      if ((lookAt(record) ?? Number.POSITIVE_INFINITY) > now) stranded.push({ ...record, now })
+    }
+    return stranded
   }
 
   /** When the first that is not due yet will be. */
@@ -85,11 +107,13 @@ function apply(tables: Tables, change: ScheduleChange, now: number): ScheduleRes
 }
 
 export function dueSchedules({ schedules }: Tables, now: number, limit: number) {
-  const due = schedules.due(now, Math.min(limit, bounds.schedules))
+  const most = Math.min(limit, bounds.schedules)
+  const due = schedules.due(now, most)
+  due.push(...schedules.stranded(now, most - due.length))
   const next = schedules.nextAfter(now)
   return {
     due,
     nextSlot: next === undefined ? undefined : next - now,
-    more: due.length === Math.min(limit, bounds.schedules),
+    more: due.length === most,
   }
 }

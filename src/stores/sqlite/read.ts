@@ -27,7 +27,7 @@ import { refOf } from './gates.js'
 import { parse } from './parse.js'
 import { read as sql } from './sql.generated.js'
 import type { Steps } from './steps.js'
-import { stateName, stateNumber, type Tables } from './tables.js'
+import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import type { Places } from './traffic.js'
 
 export interface JobRow {
@@ -248,6 +248,7 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
       group: row.grp ?? undefined,
       key: row.key ?? undefined,
       family: families.of(row),
+      unwinds: unwinds(kind),
     }
   }
 }

@@ -2,6 +2,7 @@ import { bounds } from '../../core/bounds.js'
 import {
   changeSchedule,
   type DueSchedule,
+  farBackMs,
   lookAt,
   type ScheduleChange,
   type ScheduleRecord,
@@ -21,6 +22,7 @@ interface ScheduleRow {
   readonly fresh: number
   readonly slot: number | null
   readonly since: number
+  readonly ahead: number | null
   readonly fired: number
   readonly last_slot: number | null
   readonly last_job: string | null
@@ -65,6 +67,7 @@ export function makeSchedule(
       record.slot ?? null,
       lookAt(record) ?? null,
       record.since,
+      record.ahead ?? null,
       record.fired,
       record.createdAt,
       record.changedAt,
@@ -72,8 +75,9 @@ export function makeSchedule(
   }
 
   /** Leaves rule and spec alone, which may be long. */
-  function advance({ name, slot, fired, lastSlot, lastJob }: ScheduleRecord): void {
-    advanceRow.run(slot ?? null, slot ?? null, fired, lastSlot ?? null, lastJob ?? null, name)
+  function advance({ name, slot, since, ahead, fired, lastSlot, lastJob }: ScheduleRecord): void {
+    const [at, until, last] = [slot ?? null, ahead ?? null, lastSlot ?? null]
+    advanceRow.run(at, at, since, until, fired, last, lastJob ?? null, name)
   }
 }
 
@@ -84,18 +88,21 @@ export interface ReadSchedules {
 
 export function makeReadSchedules({ db, clock }: Tables): ReadSchedules {
   const due = db.prepare<[number, number], ScheduleRow>(sql.due)
+  const stranded = db.prepare<[number, number, number], ScheduleRow>(sql.stranded)
   const next = db.prepare<[number], number | null>(sql.next).pluck()
   const page = db.prepare<[string, number], ScheduleRow>(sql.page)
   const named = db.prepare<[string, string, number], ScheduleRow>(sql.named)
 
   return {
     due(now, limit) {
-      const rows = due.all(now, Math.min(limit, bounds.schedules))
+      const most = Math.min(limit, bounds.schedules)
+      const rows = due.all(now, most)
+      rows.push(...stranded.all(now + farBackMs, now, most - rows.length))
       const nextAt = next.get(now) ?? undefined
       return {
         due: rows.map((row) => ({ ...toRecord(row), now })),
         nextSlot: nextAt === undefined ? undefined : nextAt - now,
-        more: rows.length === Math.min(limit, bounds.schedules),
+        more: rows.length === most,
       }
     },
     page({ names, limit, cursor = '' }) {
@@ -120,6 +127,7 @@ function toRecord(row: ScheduleRow): ScheduleRecord {
     slot: row.slot ?? undefined,
     fresh: row.fresh === 1,
     since: row.since,
+    ahead: row.ahead ?? undefined,
     fired: row.fired,
     lastSlot: row.last_slot ?? undefined,
     lastJob: row.last_job ?? undefined,

@@ -404,20 +404,23 @@ export const schedule = {
 SELECT * FROM millrace_schedule WHERE name = ?
 `,
   write: `
-INSERT INTO millrace_schedule (name, rule, spec, revision, paused, fresh, slot, due_at, since, fired, created_at, changed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_schedule (name, rule, spec, revision, paused, fresh, slot, due_at, since, ahead, fired, created_at, changed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET rule = excluded.rule, spec = excluded.spec, revision = excluded.revision,
   paused = excluded.paused, fresh = excluded.fresh, slot = excluded.slot, due_at = excluded.due_at,
-  since = excluded.since, fired = excluded.fired, changed_at = excluded.changed_at
+  since = excluded.since, ahead = excluded.ahead, fired = excluded.fired, changed_at = excluded.changed_at
 `,
   advance: `
-UPDATE millrace_schedule SET fresh = 0, slot = ?, due_at = ?, fired = ?, last_slot = ?, last_job = ? WHERE name = ?
+UPDATE millrace_schedule SET fresh = 0, slot = ?, due_at = ?, since = ?, ahead = ?, fired = ?, last_slot = ?, last_job = ? WHERE name = ?
 `,
   remove: `
 DELETE FROM millrace_schedule WHERE name = ?
 `,
   due: `
 SELECT * FROM millrace_schedule WHERE due_at <= ? ORDER BY due_at LIMIT ?
+`,
+  stranded: `
+SELECT * FROM millrace_schedule WHERE paused = 0 AND since > ? AND (due_at IS NULL OR due_at > ?) ORDER BY since LIMIT ?
 `,
   next: `
 SELECT min(due_at) FROM millrace_schedule WHERE due_at > ?
@@ -957,7 +960,8 @@ CREATE TABLE millrace_schedule (
   fresh      INTEGER NOT NULL,
   slot       INTEGER,
   due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh
-  since      INTEGER NOT NULL,
+  since      INTEGER NOT NULL,        -- when it was told where it stands
+  ahead      INTEGER,                 -- what that was when the clock was set back far
   fired      INTEGER NOT NULL,
   last_slot  INTEGER,
   last_job   TEXT,
@@ -966,6 +970,7 @@ CREATE TABLE millrace_schedule (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_schedule_due ON millrace_schedule (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_schedule_since ON millrace_schedule (since) WHERE paused = 0;
 
 -- A job that waits, or has waited, for children.
 CREATE TABLE millrace_parent (

@@ -51,6 +51,7 @@ export function insert(test: Test): void {
       group: undefined,
       key: undefined,
       family: undefined,
+      unwinds: false,
     })
     assert.deepEqual(await store.trail(id), { attempts: [], logs: [], steps: [] })
   })

@@ -29,6 +29,7 @@ export interface WorldJob {
   readonly group: string | undefined
   readonly key: string | undefined
   readonly family: undefined
+  readonly unwinds: false
   readonly createdAt: number
   /** Order of insertion. */
   readonly place: number
@@ -84,6 +85,7 @@ export class World {
         group: job.traffic?.group,
         key: job.traffic?.key,
         family: undefined,
+        unwinds: false,
         createdAt: this.now,
         place: this.#places++,
         plain: !later,

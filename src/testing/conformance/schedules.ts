@@ -1,7 +1,12 @@
 /** Schedules as a store keeps them. It knows no cron: rules and specs are any texts here, and slots any numbers. */
 import assert from 'node:assert/strict'
 import type { NewJob } from '../../core/job.js'
-import type { ScheduleChange, ScheduleRecord, ScheduleResult } from '../../core/schedule.js'
+import {
+  farBackMs,
+  type ScheduleChange,
+  type ScheduleRecord,
+  type ScheduleResult,
+} from '../../core/schedule.js'
 import type { Store } from '../../core/store.js'
 import { limit as limitDepth } from './depth.js'
 import {
@@ -36,6 +41,7 @@ export function schedulePuts(test: Test): void {
       slot: undefined,
       fresh: true,
       since: now,
+      ahead: undefined,
       fired: 0,
       lastSlot: undefined,
       lastJob: undefined,
@@ -197,11 +203,21 @@ export function scheduleAdvances(test: Test): void {
 
   test('all changes of a call are made, or none', async ({ store }) => {
     const slot = await standing(store)
-    const { revision = '' } = (await find(store)) ?? {}
+    const { revision = '', since = 0 } = (await find(store)) ?? {}
     const bad = unreadable({ id: jobIdOf(slot) })
     const changes: ScheduleChange[] = [
       { do: 'put', name: 'other', rule: 'a', spec: 'b', revision: 'r' },
-      { do: 'advance', name: 'nightly', revision, from: slot, to: slot + 1, jobs: [bad], lastSlot: slot },
+      {
+        do: 'advance',
+        name: 'nightly',
+        revision,
+        from: slot,
+        since,
+        to: slot + 1,
+        at: slot,
+        jobs: [bad],
+        lastSlot: slot,
+      },
     ]
     const went = await succeeds(store.schedule(changes))
     assert.equal((await find(store))?.slot, went ? slot + 1 : slot)
@@ -337,6 +353,52 @@ export function schedulesDue(test: Test): void {
     assert.equal(record?.lastSlot, slot, 'known to whoever works out the first slot anew')
     assert.ok((record?.since ?? 0) < slot)
   })
+
+  test('one that the clock was set back far behind is named until it is told anew where it stands', async ({
+    store,
+    advance,
+    jump,
+  }) => {
+    if (jump === undefined) return
+    const slot = await standing(store)
+    const told = await timeOf(store)
+    await put(store, { name: 'paused' })
+    await pause(store, true, 'paused')
+    await put(store, { name: 'ended' })
+    await move(store, undefined, undefined, [], undefined, 'ended')
+    jump(-farBackMs)
+    assert.deepEqual((await sweep(store)).schedules, [])
+    jump(-hour)
+    const named = (await sweep(store)).schedules
+    assert.deepEqual(named.map(({ name }) => name).sort(), ['ended', 'nightly'])
+    assert.deepEqual(named[0], { ...(await find(store, named[0]?.name)), now: await timeOf(store) })
+    assert.equal((await sweep(store, { limit: 1 })).schedules.length, 1)
+    const now = await timeOf(store)
+    assert.equal((await move(store, undefined, now + 10, [], undefined, 'ended')).status, 'applied')
+    const { record } = await move(store, slot, now + 10)
+    assert.deepEqual([record?.since, record?.ahead], [now, told])
+    assert.deepEqual((await sweep(store)).schedules, [])
+    await advance(10)
+    await move(store, now + 10, now + 20, [now + 10])
+    assert.deepEqual((await find(store))?.ahead, told)
+    const resumed = await pause(store, false, 'paused')
+    assert.equal(resumed.record?.ahead, (await find(store, 'paused'))?.createdAt)
+  })
+
+  test('an answer that was worked out before it came to the same slot again is lost', async ({
+    store,
+    advance,
+  }) => {
+    const slot = await standing(store)
+    const before = await find(store)
+    await advance(5)
+    await move(store, slot, slot + hour)
+    await move(store, slot + hour, slot)
+    const { revision = '', since = 0 } = before ?? {}
+    const late = { from: slot, since, to: slot + hour, at: slot, jobs: [], lastSlot: undefined }
+    const { status } = await change(store, { do: 'advance', name: 'nightly', revision, ...late })
+    assert.equal(status, 'lost')
+  })
 }
 
 export function scheduleLists(test: Test): void {
@@ -404,9 +466,13 @@ async function move(
   revision?: string,
   name = 'nightly',
 ): Promise<ScheduleResult> {
-  const present = revision ?? (await find(store, name))?.revision ?? ''
+  const found = await find(store, name)
+  const present = revision ?? found?.revision ?? ''
+  const since = found?.since ?? 0
   const jobs = slots.map((slot): NewJob => newJob({ id: jobIdOf(slot) }))
-  return change(store, { do: 'advance', name, revision: present, from, to, jobs, lastSlot: slots.at(-1) })
+  const lastSlot = slots.at(-1)
+  const at = await timeOf(store)
+  return change(store, { do: 'advance', name, revision: present, from, since, to, at, jobs, lastSlot })
 }
 
 /** A schedule that stands at a slot, an hour from now. */

@@ -31,7 +31,8 @@ CREATE TABLE millrace_schedule (
   fresh      INTEGER NOT NULL,
   slot       INTEGER,
   due_at     INTEGER,                 -- when it is worth a look: its slot, 0 while fresh
-  since      INTEGER NOT NULL,
+  since      INTEGER NOT NULL,        -- when it was told where it stands
+  ahead      INTEGER,                 -- what that was when the clock was set back far
   fired      INTEGER NOT NULL,
   last_slot  INTEGER,
   last_job   TEXT,
@@ -40,6 +41,7 @@ CREATE TABLE millrace_schedule (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_schedule_due ON millrace_schedule (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX millrace_schedule_since ON millrace_schedule (since) WHERE paused = 0;
 
 -- A job that waits, or has waited, for children.
 CREATE TABLE millrace_parent (
