@@ -332,23 +332,22 @@ export class Steps {
     return new Promise((resolve, reject) => {
       const group = this.#begin(parts, (won, settled) => {
         if (!this.#groups.has(group)) return
-        if ('error' in settled) return this.#end(group, () => reject(settled.error))
-        try {
-          this.#noteWinner(name, won, group)
-          this.#end(group, () => resolve(settled.value))
-        } catch (error) {
-          this.#end(group, () => reject(error))
-        }
+        this.#end(group, () => {
+          if ('error' in settled) reject(settled.error)
+          else this.#keepWinner(name, won, group).then(() => resolve(settled.value), reject)
+        })
       })
     })
   }
 
-  #noteWinner(name: string, won: number, { parts }: Group): void {
-    const lost = parts.filter((_, i) => i !== won).flatMap(({ names }) => names)
-    const heard = Object.fromEntries(this.#heard)
-    const done = this.#done(name, { won, lost, heard } satisfies Raced)
-    this.#bytes += sizeOf(done.value)
-    this.#unwritten.set(name, done)
+  /** Before anything is done with it: a run that is lost afterwards must not be followed by one with another winner. */
+  #keepWinner(name: string, won: number, { parts }: Group): Promise<void> {
+    return this.#busily(async () => {
+      const lost = parts.filter((_, i) => i !== won).flatMap(({ names }) => names)
+      const heard = Object.fromEntries(this.#heard)
+      const done = this.#done(name, { won, lost, heard } satisfies Raced)
+      await this.#keep(done, (steps) => this.#host.write(steps))
+    })
   }
 
   /** Those that lost are not taken again, but their names are. */
@@ -404,9 +403,13 @@ export class Steps {
     if (this.#host.hasBegun) throw afterBegin(base)
     const name = this.#nameOf(base)
     for (const each of part?.line ?? []) each?.names.push(name)
+    return this.#busily(() => work(name))
+  }
+
+  async #busily<R>(work: () => Promise<R>): Promise<R> {
     this.#busy++
     try {
-      return await work(name)
+      return await work()
     } finally {
       this.#busy--
       if (this.#busy === 0) this.#whenQuiet?.()

@@ -4,11 +4,13 @@ import { engine, makeHarness, makeReference } from './engines.js'
 
 const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? 1000)
 const trafficRuns = Number(process.env.MILLRACE_TRAFFIC_RUNS ?? 1000)
+const stepRuns = Number(process.env.MILLRACE_STEP_RUNS ?? 100)
 
 describeStore(engine, {
   runner: { describe, test },
   make: makeHarness,
   modelRuns,
   trafficRuns,
+  stepRuns,
   ...(makeReference === undefined ? {} : { reference: makeReference }),
 })

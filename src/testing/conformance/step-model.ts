@@ -167,7 +167,10 @@ class StepRun extends MortalRun<Event> {
     }
   }
 
-  /** Nothing after a sleep began before it was over; one of no time at all is over at once, by the worker's clock. */
+  /**
+   * Nothing after a sleep began before it was over. One of no time at all is over at once, by the worker's clock,
+   * which runs ahead here: it is set by a store whose clock moves first.
+   */
   #judgeSleeps(id: string, program: readonly Part[], memos: ReadonlyMap<string, StepRecord>): void {
     for (const [i, part] of program.entries()) {
       const until = part.part === 'sleep' && part.ms > 0 ? memos.get(`s${i}`)?.until : undefined
