@@ -308,6 +308,7 @@ function toFinal(job: JobRecord): FinalJob {
     resultBy: signer(job.result),
     progressBy: signer(job.progress),
     failureCode: job.failure?.code,
+    parents: job.family?.parents ?? [],
   }
 }
 

@@ -18,6 +18,8 @@ export interface FinalJob {
   readonly resultBy: string | undefined
   readonly progressBy: string | undefined
   readonly failureCode?: string | undefined
+  /** Jobs that wait for it. */
+  readonly parents?: readonly string[]
 }
 
 /** A worker that stopped working, and the jobs that it held then. */

@@ -8,7 +8,8 @@ import type { HistoryEvent } from './journal.js'
 /** A parent with the children that it was given. */
 export interface ChaosFamily {
   readonly id: string
-  readonly children: readonly string[]
+  /** Their ids; of a fan, which has them named by the product, how many. */
+  readonly children: readonly string[] | number
   /** `flow`: begins when its children have ended, and dies of those that failed. `fan`: adds them itself. */
   readonly kind: 'flow' | 'fan' | 'batch'
   /** Children whose failure it lives with. */
@@ -25,8 +26,14 @@ export function checkFamilies(
   const states = new Map(jobs.map(({ id, state }) => [id, state]))
   const failures = new Map(jobs.map(({ id, failureCode }) => [id, failureCode]))
   const times = timesOf(events)
-  for (const { id, children, kind, spared } of families) {
+  for (const { id, children: given, kind, spared } of families) {
     const state = states.get(id)
+    const children =
+      typeof given === 'number'
+        ? jobs.filter(({ parents }) => parents?.includes(id)).map((job) => job.id)
+        : given
+    if (typeof given === 'number' && children.length !== given)
+      accuse(`${id} has ${children.length} children, it was to add ${given}`)
     const missing = children.filter((child) => !states.has(child))
     if (missing.length > 0) accuse(`${id} misses ${missing.length} of its children, such as ${missing[0]}`)
     const isFatal = (child: string) => states.get(child) !== 'completed' && !spared.has(child)

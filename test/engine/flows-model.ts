@@ -72,8 +72,11 @@ export class ModelNode {
 
 export class FlowModel {
   readonly nodes = new Map<string, ModelNode>()
-  /** Ids of jobs that have to be undone, each once. */
-  readonly undone: string[] = []
+  /** Ids of jobs that have to be undone, each once, and of those that may have been. */
+  readonly undone = new Set<string>()
+  readonly mayBeUndone = new Set<string>()
+  /** What was found completed when others were undone, and who else waits for it or has used it. */
+  #shared: { readonly id: string; readonly users: readonly ModelNode[] }[] = []
   readonly told: string[] = []
 
   of(id: string): ModelNode {
@@ -112,6 +115,23 @@ export class FlowModel {
   }
 
   drain(queues: readonly string[]): void {
+    const over = new Set([...this.nodes.values()].filter(({ isLive }) => !isLive))
+    this.#runAll(queues)
+    for (const { id, users } of this.#shared) this.#judgeShared(id, users, over)
+    this.#shared = []
+  }
+
+  /**
+   * It stays if one of its users has completed, or still can; it is undone if none could any more before this drain.
+   * A user that failed meanwhile may have done so before or after somebody looked.
+   */
+  #judgeShared(id: string, users: readonly ModelNode[], over: ReadonlySet<ModelNode>): void {
+    if (users.some((one) => one.state === 'completed' || (one.isLive && !this.#isHindered(one)))) return
+    if (users.every((one) => over.has(one))) this.undone.add(id)
+    else this.mayBeUndone.add(id)
+  }
+
+  #runAll(queues: readonly string[]): void {
     for (let changed = true; changed; ) {
       changed = false
       for (const node of [...this.nodes.values()]) {
@@ -211,13 +231,13 @@ export class FlowModel {
   /** Each once, unless a job of another branch has used it or will. */
   #undo(below: ReadonlySet<ModelNode>): void {
     const isOther = (id: string) => !below.has(this.of(id))
-    const isNeededBy = (one: ModelNode) => one.state === 'completed' || (one.isLive && !this.#isHindered(one))
     for (const node of below)
       for (const [child, { end }] of node.state === 'gone' ? [] : node.links) {
         const { plan, state } = this.of(child)
         const others = state === 'gone' ? [] : plan.parents.filter(isOther).map((id) => this.of(id))
-        if (end !== 'completed' || !plan.undone || others.some(isNeededBy)) continue
-        if (!this.undone.includes(child)) this.undone.push(child)
+        if (end !== 'completed' || !plan.undone) continue
+        if (others.length === 0) this.undone.add(child)
+        else this.#shared.push({ id: child, users: others })
       }
   }
 

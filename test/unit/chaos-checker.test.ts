@@ -59,6 +59,15 @@ describe('jobs that wait for others', () => {
     expect(crime(history, all.slice(0, 2))[0]).toBe('p misses 1 of its children, such as b')
   })
 
+  test('a fan that adds a child twice, or not at all, is I10', () => {
+    const fan: ChaosFamily = { ...parent, kind: 'fan', children: 2 }
+    const children = all.slice(1).map((child) => ({ ...child, parents: ['p'] }))
+    expect(crime([], [all[0] as FinalJob, ...children], fan)).toEqual([])
+    const doubled = [...children, { ...final('c', 'completed'), parents: ['p'] }]
+    expect(crime([], [all[0] as FinalJob, ...doubled], fan)).toEqual(['p has 3 children, it was to add 2'])
+    expect(crime([], all, fan)).toEqual(['p has 0 children, it was to add 2'])
+  })
+
   test('a batch that does not tell what became of it, or tells what did not, is I10', () => {
     const batch: ChaosFamily = { ...parent, kind: 'batch' }
     const told = (...events: string[]) => [...all, ...events.map((event) => final(`p.${event}`, 'completed'))]

@@ -91,8 +91,7 @@ async function addFamily(arena: Arena, id: string): Promise<ChaosFamily[]> {
   if (kind === 'fan') {
     const parts = Array.from({ length: random.integer(1, 6) }, () => leafWork(random))
     const added = await arena.enqueueJob(fanned, { parts })
-    const children = parts.map((_, i) => `${added}.parts.${String(i).padStart(7, '0')}`)
-    return added === undefined ? [] : [family(added, children, 'fan', children)]
+    return added === undefined ? [] : [family(added, parts.length, 'fan', [])]
   }
   if (kind === 'batch') {
     const told = { job: work, input: {}, options }
@@ -141,7 +140,7 @@ async function addFamily(arena: Arena, id: string): Promise<ChaosFamily[]> {
 
 function family(
   id: string,
-  children: readonly string[],
+  children: ChaosFamily['children'],
   kind: ChaosFamily['kind'],
   spared: readonly string[],
 ): ChaosFamily {
