@@ -383,7 +383,9 @@ async function randomRun(random: Random, told: string): Promise<void> {
     const nodes = [...model.nodes.values()]
     for (const { plan } of nodes) if (plan.kind === 'fan') await learnNames(plan.id)
     const records = await store.get(nodes.map(({ plan }) => idOf(plan.id)))
-    const states = (of: (i: number) => string) => nodes.map(({ plan }, i) => `${plan.id}: ${of(i)}`)
+    // Who is to look again stands in line when its time has come and its queue is paused.
+    const plainly = (state: string) => (state === 'scheduled' ? 'pending' : state)
+    const states = (of: (i: number) => string) => nodes.map(({ plan }, i) => `${plan.id}: ${plainly(of(i))}`)
     const actual = states((i) => records[i]?.state ?? 'gone')
     const context = () => `${told}\n${trace.join('\n')}`
     expect(actual, context()).toEqual(states((i) => nodes[i]?.state ?? ''))
