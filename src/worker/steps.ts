@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { bounds } from '../core/bounds.js'
 import type { ReadChildren } from '../core/children.js'
-import type { Codec } from '../core/codec.js'
 import { type AnyJob, parseWith } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
@@ -16,7 +15,6 @@ import type {
   StepPart,
   WaitForOptions,
 } from '../core/step-function.js'
-import { utf8Length } from '../core/text.js'
 import { newId } from '../system/ids.js'
 import { gather } from '../system/turn.js'
 import {
@@ -28,6 +26,7 @@ import {
   fanOf,
   gathered,
 } from './step-children.js'
+import { type MemoHost, StepMemos } from './step-memos.js'
 import {
   type Group,
   isWanted,
@@ -40,19 +39,13 @@ import {
 } from './step-parts.js'
 
 /** What the steps of a run need of it, wherever it runs. */
-export interface StepHost {
-  readonly jobId: string
-  readonly codec: Codec
+export interface StepHost extends MemoHost {
   /** Its outcome is decided. */
   readonly ended: boolean
   /** Why it was told to stop. */
   readonly stopped: unknown
   /** The transaction in which it completes has begun: nothing else can be written. */
   readonly hasBegun: boolean
-  /** The store's clock, as far as is known here. */
-  now(): number
-  /** Steps of earlier runs. */
-  read(): Promise<readonly StepRecord[]>
   /** Resolves when they are stored. */
   write(steps: readonly StepRecord[]): Promise<void>
   begin(): Promise<StepTransaction>
@@ -89,16 +82,11 @@ const inside = new AsyncLocalStorage<{ readonly steps: Steps; readonly name: str
 export class Steps {
   readonly api: Step
   readonly #host: StepHost
-  #memos: Map<string, StepRecord> | undefined
-  #loading: Promise<Map<string, StepRecord>> | undefined
-  /** Bytes of all that the steps gave. */
-  #bytes = 0
+  readonly #memos: StepMemos
   readonly #names = new Set<string>()
   readonly #calls = new Map<string, number>()
   /** Number of the last signal of each key that the handler has had. */
   readonly #heard = new Map<string, number>()
-  /** Steps that go with the next write, whatever that is. */
-  readonly #unwritten = new Map<string, StepRecord>()
   readonly #open = new Map<string, Open>()
   /** Parts that go on at the same time. */
   readonly #groups = new Set<Group>()
@@ -111,6 +99,7 @@ export class Steps {
 
   constructor(host: StepHost) {
     this.#host = host
+    this.#memos = new StepMemos(host)
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
@@ -146,20 +135,14 @@ export class Steps {
 
   /** What is to be written with the outcome; the caller does. */
   take(): StepRecord[] {
-    const steps = [...this.#unwritten.values()]
-    this.#unwritten.clear()
-    return steps
-  }
-
-  #restore(steps: readonly StepRecord[]): void {
-    for (const step of steps) this.#unwritten.set(step.name, step)
+    return this.#memos.take()
   }
 
   #step<R>(base: string, fn: (context: StepContext) => R | PromiseLike<R>): Promise<R> {
     return this.#enter(base, async (name) => {
       if (typeof fn !== 'function') throw invalid('step', fn, 'a function that does the work')
       const value = await inside.run({ steps: this, name }, async () => fn(this.#context(name)))
-      await this.#keep(this.#done(name, value), (steps) => this.#host.write(steps))
+      await this.#memos.keep(this.#memos.done(name, value), (steps) => this.#host.write(steps))
       return value
     })
   }
@@ -173,12 +156,12 @@ export class Steps {
         const context = this.#context(name)
         const work = inside.run({ steps: this, name }, async () => fn(transaction.tx as never, context))
         value = await Promise.race([work, transaction.over])
-        done = this.#done(name, value)
+        done = this.#memos.done(name, value)
       } catch (error) {
         await transaction.rollback()
         throw error
       }
-      await this.#keep(done, (steps) => transaction.commit(steps))
+      await this.#memos.keep(done, (steps) => transaction.commit(steps))
       return value
     })
   }
@@ -186,8 +169,8 @@ export class Steps {
   /** Gives what the step gave before, or does its work. */
   async #enter<R>(base: string, work: (name: string) => Promise<R>): Promise<R> {
     return this.#taken(stepName(base), async (name) => {
-      const memo = (await this.#load()).get(name)
-      if (memo !== undefined && !memo.open) return this.#decode(memo) as R
+      const memo = await this.#memos.find(name)
+      if (memo !== undefined && !memo.open) return this.#memos.decode(memo) as R
       this.#mayGoOn()
       return work(name)
     })
@@ -229,7 +212,7 @@ export class Steps {
     const name = options.name === undefined ? `wait:${jobId(key, 'key')}` : stepName(options.name)
     const memo = await this.#wait(listeners, name, until, jobId(key, 'key'))
     if (memo.signal === undefined) return undefined
-    const payload = this.#decode(memo)
+    const payload = this.#memos.decode(memo)
     return schema === undefined ? payload : parseWith(schema, payload, `the payload of signal '${key}'`)
   }
 
@@ -249,10 +232,10 @@ export class Steps {
     const begun = memo ?? { name, value: undefined, open: true, until, signal: undefined, at }
     if (memo === undefined && key === undefined && (until as number) <= at) {
       const over = { ...begun, open: false }
-      this.#unwritten.set(name, over)
+      this.#memos.add(over)
       return over
     }
-    if (memo === undefined) this.#unwritten.set(name, begun)
+    if (memo === undefined) this.#memos.add(begun)
     return new Promise((_, reject) => {
       this.#open.set(name, { record: begun, key, children: false, listeners, reject })
       this.#checkSoon()
@@ -271,11 +254,11 @@ export class Steps {
     options?: ChildrenOptions,
   ): Promise<unknown[]> {
     const { record, ended } = await this.#taken(stepName(base), async (name) => {
-      const memo = (await this.#load()).get(name)
-      const begun = memo && fanOf(name, this.#decode(memo))
+      const memo = await this.#memos.find(name)
+      const begun = memo && fanOf(name, this.#memos.decode(memo))
       const isComplete = memo !== undefined && begun?.count !== undefined
       const record = isComplete ? memo : await this.#addChildren(name, begun, job, inputs, options)
-      const fan = fanOf(name, this.#decode(record))
+      const fan = fanOf(name, this.#memos.decode(record))
       return { record, ended: await childrenOf(fan, job, this.#host.readChildren) }
     })
     if (ended !== undefined) return gathered(ended, options)
@@ -298,8 +281,8 @@ export class Steps {
     const id = begun?.id ?? newId(this.#host.now())
     let done: StepRecord | undefined
     for (const { fan, ...batch } of batchesOf(name, id, inputs)) {
-      done = this.#done(name, fan)
-      await this.#keep(done, (steps) => this.#host.addChildren({ ...batch, job, options, steps }))
+      done = this.#memos.done(name, fan)
+      await this.#memos.keep(done, (steps) => this.#host.addChildren({ ...batch, job, options, steps }))
     }
     return done as StepRecord
   }
@@ -328,7 +311,7 @@ export class Steps {
     if (!Array.isArray(parts) || parts.length === 0)
       throw invalid('race', parts, 'a list of steps, or of functions that take steps')
     const { name, memo } = await this.#found('race')
-    if (memo !== undefined) return this.#raced(parts, this.#decode(memo) as Raced)
+    if (memo !== undefined) return this.#raced(parts, this.#memos.decode(memo) as Raced)
     return new Promise((resolve, reject) => {
       const group = this.#begin(parts, (won, settled) => {
         if (!this.#groups.has(group)) return
@@ -345,8 +328,8 @@ export class Steps {
     return this.#busily(async () => {
       const lost = parts.filter((_, i) => i !== won).flatMap(({ names }) => names)
       const heard = Object.fromEntries(this.#heard)
-      const done = this.#done(name, { won, lost, heard } satisfies Raced)
-      await this.#keep(done, (steps) => this.#host.write(steps))
+      const done = this.#memos.done(name, { won, lost, heard } satisfies Raced)
+      await this.#memos.keep(done, (steps) => this.#host.write(steps))
     })
   }
 
@@ -389,7 +372,7 @@ export class Steps {
   }
 
   #found(base: string): Promise<{ readonly name: string; readonly memo: StepRecord | undefined }> {
-    return this.#taken(base, async (name) => ({ name, memo: (await this.#load()).get(name) }))
+    return this.#taken(base, async (name) => ({ name, memo: await this.#memos.find(name) }))
   }
 
   /** Names the step at once, in the order of the calls, and counts it among those that run. */
@@ -429,60 +412,12 @@ export class Steps {
   }
 
   #context(name: string): StepContext {
-    return { key: stepKey(this.#host.jobId, name), check: (value) => void this.#done(name, value) }
+    return { key: stepKey(this.#host.jobId, name), check: (value) => void this.#memos.done(name, value) }
   }
 
   #mayGoOn(): void {
     if (this.#host.stopped !== undefined) throw this.#host.stopped
     if (this.#host.ended) throw tooLate(this.#host.jobId)
-  }
-
-  #load(): Promise<Map<string, StepRecord>> {
-    this.#loading ??= this.#host.read().then(
-      (steps) => {
-        this.#memos = new Map(steps.map((step) => [step.name, step]))
-        for (const { value } of steps) this.#bytes += sizeOf(value)
-        return this.#memos
-      },
-      (error: unknown) => {
-        this.#loading = undefined
-        throw error
-      },
-    )
-    return this.#loading
-  }
-
-  #done(name: string, value: unknown): StepRecord {
-    const { codec } = this.#host
-    const text = value === undefined ? undefined : codec.encode(value, `step '${name}'`, bounds.stepBytes)
-    if (this.#bytes + sizeOf(text) > bounds.stepsBytes)
-      throw tooLarge(this.#host.jobId, name, this.#bytes + sizeOf(text))
-    return { name, value: text, open: false, until: undefined, signal: undefined, at: this.#host.now() }
-  }
-
-  async #keep(done: StepRecord, write: (steps: readonly StepRecord[]) => Promise<void>): Promise<void> {
-    const others = this.take()
-    try {
-      await write([...others, done])
-    } catch (error) {
-      this.#restore(others)
-      throw error
-    }
-    this.#bytes += sizeOf(done.value)
-    this.#memos?.set(done.name, done)
-  }
-
-  #decode({ name, value }: StepRecord): unknown {
-    if (value === undefined) return undefined
-    try {
-      return this.#host.codec.decode(value)
-    } catch (error) {
-      throw new MillraceError(
-        'STORE_CORRUPT',
-        `the stored value of step '${name}' of job ${this.#host.jobId} cannot be read`,
-        { cause: error },
-      )
-    }
   }
 
   #checkSoon(): void {
@@ -552,10 +487,6 @@ function isNative(part: StepPart): part is Promise<unknown> {
   return part instanceof Promise && !(part instanceof WaitPromise)
 }
 
-function sizeOf(text: string | undefined): number {
-  return text === undefined ? 0 : utf8Length(text, bounds.stepBytes)
-}
-
 function nested(name: string, within: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
@@ -577,14 +508,6 @@ function tooMany(id: string): MillraceError {
     'TOO_MANY_STEPS',
     `job ${id} takes more than ${bounds.steps} steps; do more in each, or give parts of the work to other jobs`,
     { field: 'step', limit: bounds.steps },
-  )
-}
-
-function tooLarge(id: string, name: string, bytes: number): MillraceError {
-  return new MillraceError(
-    'PAYLOAD_TOO_LARGE',
-    `with step '${name}' the steps of job ${id} have ${bytes} bytes, the limit for all of them is ${bounds.stepsBytes}; store the data elsewhere and give a reference`,
-    { field: `step '${name}'`, value: bytes, limit: bounds.stepsBytes },
   )
 }
 
