@@ -12,6 +12,7 @@ import {
   type ScheduleChange,
   type ScheduleRecord,
 } from './schedule.js'
+import { spread } from './spread.js'
 
 export const catchUps = ['skip', 'last', 'all'] as const
 /** Which slots that were missed, because no worker ran, fire later: none, the newest, or each. */
@@ -187,15 +188,6 @@ export function slotOfJob(id: string): ScheduleSlot | undefined {
   if (!id.startsWith('schedule:')) return undefined
   const [, name, slot] = slotJobPattern.exec(id) ?? []
   return name === undefined || slot === undefined ? undefined : { name, slot: new Date(slot) }
-}
-
-/** A number from 0 up to 1 that looks random and is the same for the same text (FNV-1a, then mixed). */
-function spread(text: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
 }
 
 export function readRule({ rule }: Pick<ScheduleRecord, 'rule'>): Recurrence {

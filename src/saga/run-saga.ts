@@ -3,6 +3,7 @@ import { bounds } from '../core/bounds.js'
 import { cancel, type Directive, isDirective, type JobContext } from '../core/definition.js'
 import { isMillraceError, isPermanent, MillraceError, NonRetryableError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
+import { spread } from '../core/spread.js'
 import { stepKey } from '../core/step.js'
 import { clean } from '../core/text.js'
 import type { CompensationContext, NamedSagaStep, SagaContext, SagaFailure } from './define-saga.js'
@@ -293,11 +294,4 @@ function sagaContext<Input>(
 function messageOf(error: unknown): string {
   if (isDirective(error)) return clean(String(error.reason), bounds.reasonText)
   return clean(describeFailure('', error).message, bounds.reasonText)
-}
-
-/** A number from 0 to 1 that differs between jobs and tries, and is the same in every run. */
-function spread(text: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  return ((hash ^ (hash >>> 15)) >>> 0) / 2 ** 32
 }

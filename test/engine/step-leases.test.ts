@@ -1,5 +1,6 @@
 import { defineJob } from 'millrace'
 import { describe, expect, test } from 'vitest'
+import { outcomeOf } from '../outcome.js'
 import { signal, storeOf, testMill } from './mill.js'
 
 const quick = { backoff: { type: 'fixed', initialDelay: '1s', jitter: 'none' } } as const
@@ -41,7 +42,12 @@ describe('a run that may write no more', () => {
     expect(orphans.map(({ id }) => id)).toEqual([handle.id])
     await store.exchange({
       worker: holder,
-      settlements: orphans.map(({ id, token }) => ({ id, token, outcome: released(), inserts: undefined })),
+      settlements: orphans.map(({ id, token }) => ({
+        id,
+        token,
+        outcome: outcomeOf({ to: 'pending', spent: false }),
+        inserts: undefined,
+      })),
       claim: undefined,
       rescue: true,
     })
@@ -78,20 +84,3 @@ describe('a run that may write no more', () => {
     expect(await handle.state()).toBe('completed')
   })
 })
-
-function released() {
-  return {
-    to: 'pending',
-    spent: false,
-    crashed: false,
-    delay: 0,
-    retain: 0,
-    result: undefined,
-    failure: undefined,
-    reason: undefined,
-    excused: false,
-    idle: false,
-    hold: 0,
-    wait: undefined,
-  } as const
-}
