@@ -86,7 +86,7 @@ export interface Step {
   /**
    * Takes several parts at the same time and gives their results in the same shape. When one fails, the others
    * are let finish, but for those that sleep or wait, before it throws the first error; what they wait for holds
-   * nothing up any more.
+   * nothing up any more. Steps that parts take later than at their beginning need names that no other part uses.
    */
   all<const Parts extends readonly StepPart[]>(
     parts: Parts,

@@ -7,14 +7,25 @@ export class Part {
   readonly steps: object
   readonly parent: Part | undefined
   readonly isFunction: boolean
+  /** Those that were taken together with it are in the same. */
+  readonly group: Group
   /** Names of steps that were taken in it. */
   readonly names: string[] = []
+  /** Its function has not come to its first wait: what it takes until then is taken in the order of the parts. */
+  isStarting = true
   #isOver = false
 
-  constructor(steps: object, parent: Part | undefined, isFunction: boolean) {
+  constructor(steps: object, group: Group, parent: Part | undefined, isFunction: boolean) {
     this.steps = steps
+    this.group = group
     this.parent = parent
     this.isFunction = isFunction
+  }
+
+  /** Whether time decides which of them comes first. */
+  goesBeside(other: Part): boolean {
+    const others = other.line
+    return this.line.some((one) => others.some((each) => one !== each && one?.group === each?.group))
   }
 
   /** It has settled, or nobody wants to know any more what it gives. */
@@ -49,8 +60,10 @@ export function partOf(steps: object): Part | undefined {
 }
 
 /** What a part gives; a promise is listened to in its name. */
-export async function startPart(part: Part, given: StepPart): Promise<unknown> {
-  return current.run(part, async () => (typeof given === 'function' ? given() : given))
+export function startPart(part: Part, given: StepPart): Promise<unknown> {
+  const begun = current.run(part, async () => (typeof given === 'function' ? given() : given))
+  part.isStarting = false
+  return begun
 }
 
 /** Who listens to a sleep or a wait: parts, or the handler itself, which is undefined. */

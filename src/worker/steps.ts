@@ -84,7 +84,7 @@ export class Steps {
   readonly #host: StepHost
   readonly #memos: StepMemos
   readonly #names = new Set<string>()
-  readonly #calls = new Map<string, number>()
+  readonly #calls = new Map<string, Calls>()
   /** Number of the last signal of each key that the handler has had. */
   readonly #heard = new Map<string, number>()
   readonly #open = new Map<string, Open>()
@@ -119,9 +119,9 @@ export class Steps {
     ) as unknown as Step
   }
 
-  /** A step is running. */
+  /** A step is running, or parts of it are. */
   get isBusy(): boolean {
-    return this.#busy > 0
+    return this.#busy > 0 || this.#groups.size > 0
   }
 
   /** The handler has settled. Resolves when no step is running any more; undefined when none is. */
@@ -316,8 +316,8 @@ export class Steps {
       const group = this.#begin(parts, (won, settled) => {
         if (!this.#groups.has(group)) return
         this.#end(group, () => {
-          if ('error' in settled) reject(settled.error)
-          else this.#keepWinner(name, won, group).then(() => resolve(settled.value), reject)
+          const tell = () => ('error' in settled ? reject(settled.error) : resolve(settled.value))
+          this.#keepWinner(name, won, group).then(tell, reject)
         })
       })
     })
@@ -349,7 +349,7 @@ export class Steps {
     const group: Group = { parts: [], fail: undefined }
     this.#groups.add(group)
     for (const [i, one] of given.entries()) {
-      const part = new Part(this, partOf(this), typeof one === 'function')
+      const part = new Part(this, group, partOf(this), typeof one === 'function')
       group.parts.push(part)
       const tell = (settled: Settled) => {
         part.end()
@@ -384,7 +384,7 @@ export class Steps {
     const within = inside.getStore()
     if (within?.steps === this) throw nested(base, within.name)
     if (this.#host.hasBegun) throw afterBegin(base)
-    const name = this.#nameOf(base)
+    const name = this.#nameOf(base, part)
     for (const each of part?.line ?? []) each?.names.push(name)
     return this.#busily(() => work(name))
   }
@@ -400,13 +400,15 @@ export class Steps {
     }
   }
 
-  #nameOf(base: string): string {
+  #nameOf(base: string, part: Part | undefined): string {
     if (this.#names.size >= bounds.steps) throw tooMany(this.#host.jobId)
-    let n = this.#calls.get(base) ?? 0
+    const calls = this.#calls.get(base) ?? { count: 0, parts: [] }
+    if (part !== undefined && calls.parts.some((other) => mayComeFirst(part, other))) throw ambiguous(base)
     let name: string
-    do name = ++n === 1 ? base : `${base}#${n}`
+    do name = ++calls.count === 1 ? base : `${base}#${calls.count}`
     while (this.#names.has(name))
-    this.#calls.set(base, n)
+    if (part !== undefined) calls.parts.push({ part, isLate: !part.isStarting })
+    this.#calls.set(base, calls)
     this.#names.add(name)
     return name
   }
@@ -466,6 +468,17 @@ export class Steps {
   }
 }
 
+/** Calls of one name, and the parts that made some of them. */
+interface Calls {
+  count: number
+  readonly parts: { readonly part: Part; readonly isLate: boolean }[]
+}
+
+/** Which of the two takes the name first could be another in the next run. */
+function mayComeFirst(part: Part, other: Calls['parts'][number]): boolean {
+  return (other.isLate || !part.isStarting) && part.goesBeside(other.part)
+}
+
 type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
 
 function stepName(name: string): string {
@@ -491,6 +504,14 @@ function nested(name: string, within: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
     `step '${name}' was taken inside of step '${within}'; take it beside it, and use step.all for several at a time`,
+    { field: 'step', value: name },
+  )
+}
+
+function ambiguous(name: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `step '${name}' is taken by several parts of step.all or step.race at times of their own, so that a later run could mistake one for the other; give each a name of its own, as in \`${name}:\${id}\``,
     { field: 'step', value: name },
   )
 }

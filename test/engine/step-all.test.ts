@@ -401,3 +401,101 @@ describe('step.race', () => {
     )
   })
 })
+
+describe('names that several parts take', () => {
+  test('are numbered in the order of the parts while these begin', async () => {
+    const job = defineJob({
+      name: 'charges',
+      run: (_: null, { step }) => step.all(['a', 'b'].map((name) => () => step('charge', () => name))),
+    })
+    const mill = testMill({ jobs: [job] })
+    const handle = await mill.enqueue(job, null)
+    await mill.drain()
+    expect(await handle.result()).toEqual(['a', 'b'])
+  })
+
+  test('are refused afterwards, when another run could mistake one for the other', async () => {
+    const charged: string[] = []
+    const job = defineJob({
+      name: 'charges',
+      maxAttempts: 1,
+      run: (_: null, { step }) =>
+        step.all(
+          ['a', 'b'].map((name) => async () => {
+            await step(`prepare-${name}`, plainWork)
+            return step('charge', () => charged.push(name))
+          }),
+        ),
+    })
+    const rest = defineJob({
+      name: 'rest',
+      maxAttempts: 1,
+      run: (_: null, { step }) =>
+        step.all(
+          ['1s', '2s'].map((time) => async () => {
+            await step(`prepare-${time}`, plainWork)
+            await step.sleep(time)
+          }),
+        ),
+    })
+    const mill = testMill({ jobs: [job, rest] })
+    const handles = [await mill.enqueue(job, null), await mill.enqueue(rest, null)]
+    await mill.drain({ later: true })
+    for (const handle of handles)
+      expect((await handle.get())?.failure?.message).toMatch(/taken by several parts.*a name of its own/)
+    expect(charged).toHaveLength(1)
+  })
+
+  test('may come again in groups that follow each other, and inside of one part', async () => {
+    const job = defineJob({
+      name: 'turns',
+      async run(_: null, { step }) {
+        const given: unknown[] = []
+        for (let turn = 0; turn < 2; turn++)
+          given.push(
+            await step.all([
+              async () => {
+                await plainWork()
+                await step('a', () => turn)
+                return step('a', () => turn)
+              },
+              () => step.sleep('1h'),
+            ]),
+          )
+        return given
+      },
+    })
+    const mill = testMill({ jobs: [job] })
+    const handle = await mill.enqueue(job, null)
+    await mill.drain({ later: true })
+    expect(await handle.result()).toEqual([
+      [0, undefined],
+      [1, undefined],
+    ])
+  })
+})
+
+test('a race that threw is lost by the same part whenever the handler runs', async () => {
+  const branches: string[] = []
+  const job = defineJob({
+    name: 'racer',
+    async run(_: null, { step }) {
+      const fails = () =>
+        step('fails', () => {
+          throw new Error('it fails')
+        })
+      const branch = await step.race([fails, () => step.sleep('1m')]).then(
+        () => 'slept',
+        () => 'failed',
+      )
+      branches.push(branch)
+      await step.sleep('2m', { name: 'rest' })
+      return branch
+    },
+  })
+  const mill = testMill({ jobs: [job] })
+  const handle = await mill.enqueue(job, null)
+  await mill.drain({ later: true })
+  expect(await handle.result()).toBe('failed')
+  expect(new Set(branches)).toEqual(new Set(['failed']))
+})

@@ -399,7 +399,12 @@ describe('transactional completion', () => {
       run: async (_: null, { step, tx }) => {
         const slow = step('slow', () => 1)
         await tx().catch((error: Error) => refused.push(error.message))
-        return [await slow, typeof (await tx())]
+        const first = await slow
+        // Who wins it is to be kept.
+        const race = step.race([() => new Promise((resolve) => setTimeout(resolve, 5, 2))])
+        await step('other', () => 3)
+        await tx().catch((error: Error) => refused.push(error.message))
+        return [first, await race, typeof (await tx())]
       },
     })
     const mill = new TestMill({
@@ -409,8 +414,9 @@ describe('transactional completion', () => {
     opened.push(mill)
     const job = await mill.enqueue(eager, null)
     await mill.drain()
-    expect(await job.result()).toEqual([1, 'object'])
-    expect(refused).toEqual([expect.stringContaining("a 'eager' job asked for tx() while steps of it run")])
+    expect(await job.result()).toEqual([1, 2, 'object'])
+    const asked = expect.stringContaining("a 'eager' job asked for tx() while steps of it run")
+    expect(refused).toEqual([asked, asked])
   })
 
   test('nested transactions of better-sqlite3 work', async () => {
