@@ -6,6 +6,7 @@ import type { NewFamily } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import { invalid, jobId, name, noUnknown, noUnknownIn } from '../core/options.js'
 import { type NodeOptions, nodeOptions } from '../core/plan.js'
+import type { InsertResult } from '../core/store.js'
 import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
 import { type BatchInput, batchJob, callbacks } from './built-in.js'
@@ -183,8 +184,8 @@ export class Batches {
   async #write<R>(batch: string, jobs: readonly NewJob[]): Promise<JobHandle<R>[]> {
     const results = await this.runtime.store.insert(jobs)
     return jobs.map(({ id, name, queue }, i) => {
-      const status = results[i]?.status
-      if (status === 'orphaned') throw over(batch)
+      const { status, state } = results[i] as InsertResult
+      if (status === 'orphaned') throw state === undefined ? over(batch) : taken(batch, id)
       const { events } = this.runtime
       const duplicate = status === 'duplicate'
       if (events.wants('enqueued')) events.emit('enqueued', { id, name, queue, duplicate })
@@ -211,6 +212,14 @@ function batchId(id: string): string {
   const most = bounds.idLength - '.onComplete'.length
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a batch`, most)
   return id
+}
+
+function taken(batch: string, id: string): MillraceError {
+  return new MillraceError(
+    'FLOW_TAKEN',
+    `job ${id} is there already and no part of batch ${batch}; give jobs of a batch ids that are not in use, or none`,
+    { field: 'id', value: id },
+  )
 }
 
 function over(id: string): MillraceError {

@@ -15,7 +15,7 @@ interface NodeShape<J> {
   /**
    * Undoes this job, if it has completed, when a job with `onFailure: 'compensate'` fails that is needed by the same
    * one, directly or not, and nothing else has use for it. Gets its input and result. What stands between them has
-   * to be kept until then. The job that undoes has this job's id and `.undo`.
+   * to be kept until then. The id of the job that undoes begins with this job's id and `.undo`.
    */
   readonly compensate?: JobDefinition<
     { readonly input: InputOf<J>; readonly result: ResultOf<J> },

@@ -204,12 +204,14 @@ class BuildingSite {
     if (!this.begun && first !== undefined) {
       if (first.status === 'full' && first.overflow !== undefined)
         throw queueFull((jobs[0] as NewJob).queue, first.overflow)
+      if (first.status === 'orphaned') throw taken(this.id)
       if (first.status === 'duplicate') this.status = 'duplicate'
       this.isOver = first.state !== undefined && isFinal(first.state)
     }
     this.begun = true
-    const orphan = results.findIndex(({ status }) => status === 'orphaned')
-    if (orphan >= 0 && this.status === 'inserted') throw gone(this.id)
+    const orphan = results.find(({ status }) => status === 'orphaned')
+    if (orphan === undefined || this.status === 'duplicate') return
+    throw orphan.state === undefined ? gone(this.id) : taken(this.id)
   }
 }
 
@@ -217,7 +219,7 @@ const ordinalDigits = 7
 
 function flowId(id: string): string {
   // Room for a number, and for the name of what undoes it.
-  const most = bounds.idLength - ordinalDigits - 1 - '.undo'.length
+  const most = bounds.idLength - ordinalDigits - 1 - '.undo.zzzzzzzzz'.length
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a flow`, most)
   return id
 }
@@ -228,6 +230,14 @@ function tooManyToUndo(): MillraceError {
     'INVALID_OPTION',
     `a flow can have ${bounds.batch} jobs with \`compensate\`; let each do more, or use a saga`,
     { field: 'compensate', limit: bounds.batch },
+  )
+}
+
+function taken(id: string): MillraceError {
+  return new MillraceError(
+    'FLOW_TAKEN',
+    `a flow '${id}' was there before, and jobs of it are kept although its last one is not; use another id, or keep the last job as long as the others`,
+    { field: 'id', value: id },
   )
 }
 

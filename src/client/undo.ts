@@ -28,8 +28,8 @@ export function makeUndo(
   done: readonly LinkRecord[],
 ): NewJob[] {
   const last = done.length - 1
-  // Named after what is undone: whoever finds that it has to be undone, it is so once.
-  const idOf = (i: number) => `${done[i]?.child}.undo`
+  // Named after what is undone and when that was done: whoever finds that it has to be undone, it is so once.
+  const idOf = (i: number) => `${done[i]?.child}.undo.${(done[i]?.endedAt ?? 0).toString(36)}`
   const made = done.map((link, i): NewJob => {
     const undo = JSON.parse(link.undo as string) as Undo
     const result = link.result === undefined ? undefined : runtime.codec.decode(link.result)

@@ -24,6 +24,7 @@ export type ErrorCode =
   | 'COMPENSATED'
   | 'FLOW_INCOMPLETE'
   | 'FLOW_DONE'
+  | 'FLOW_TAKEN'
   | 'LEASE_LOST'
   | 'WAIT_TIMEOUT'
   | 'UPGRADE_FAILED'

@@ -101,14 +101,6 @@ export function takesChildren(parent: Parent | undefined, isBuilt: boolean): boo
   return parent !== undefined && !isFinal(parent.state) && (isBuilt || parent.waiting > 0)
 }
 
-/**
- * Whether a job gets a child that was there before. Its parts may outlive a flow that is then added once more; a job
- * that is not being built has been told of all that it waits for.
- */
-export function adopts(parent: (Parent & { readonly open: boolean }) | undefined, isBuilt: boolean): boolean {
-  return takesChildren(parent, isBuilt) && (isBuilt || parent?.open === true)
-}
-
 /** How long a cancelled job is kept: its children are found by it, and are to be cancelled too. */
 export function cancelledFor(retain: number, isWaiting: boolean): number {
   return isWaiting ? Math.max(retain, 3_600_000) : retain
@@ -166,6 +158,11 @@ export function onReplay({
     default:
       return 'counts'
   }
+}
+
+/** Whether a child that is replayed stands in its parent's way no more: not if others were undone because of it. */
+export function makesWay(failure: Failure | undefined): boolean {
+  return failure?.code !== 'COMPENSATED'
 }
 
 /** Whether a job that is replayed has to wait for children; one that nobody sealed is for its worker to judge. */

@@ -90,7 +90,8 @@ export interface Capabilities {
 /**
  * `duplicate`: another job, or this one, stands already. `replaced`: the one that stands has taken over what this
  * one brought. `deferred`: inserted, but put off because its queue is full. `shed` and `full`: not inserted.
- * `orphaned`: not inserted, because a parent does not exist or waits no more.
+ * `orphaned`: not inserted, because a parent does not exist or waits no more; or because a job has its id that is no
+ * child of these parents, as when a flow is gone but for some of its parts: then none of the flow is.
  */
 export interface InsertResult {
   readonly status: 'inserted' | 'duplicate' | 'replaced' | 'deferred' | 'shed' | 'full' | 'orphaned'

@@ -1,6 +1,5 @@
 import { batchJob } from '../client/built-in.js'
 import type { Runtime } from '../client/runtime.js'
-import { bounds } from '../core/bounds.js'
 import { childFailed } from '../core/child-failed.js'
 import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
@@ -30,8 +29,7 @@ export async function obstacle(
   const family = run.job.family as Family
   if (run.job.name === batchJob.name) return wakeBatch(run, family, runtime)
   if (family.open) return dies(run, runtime, incomplete(run.job.id))
-  const links = await inTheWay(run.job.id, runtime)
-  const compensated = links.find(({ onFailure }) => onFailure === 'compensate')
+  const { first, dead, compensated } = await inTheWay(run.job.id, runtime)
   if (compensated !== undefined) {
     const below = await lookBelow(run.job.id, runtime)
     if (!below.isQuiet) return snoozed(untilQuiet)
@@ -40,18 +38,26 @@ export async function obstacle(
       run.consequences === undefined ? 'nothing had to be undone' : 'what undoes the others was added'
     return dies(run, runtime, childFailed('COMPENSATED', ended(compensated), so))
   }
-  const dead = links.find(({ end }) => end === 'dead')
   if (dead !== undefined) return dies(run, runtime, childFailed('CHILD_FAILED', ended(dead)))
-  const [first] = links
-  return first && cancelled(`its child ${first.child} was cancelled`, run.policy.retain)
+  if (first !== undefined) return cancelled(`its child ${first.child} was cancelled`, run.policy.retain)
+  // What stood in its way was replayed, but others have been undone because of it.
+  return dies(run, runtime, wasUndone(run.job.id))
 }
 
-/** Some of the children that stand in its way; those that died among the first to be found. */
-async function inTheWay(id: string, runtime: Runtime): Promise<LinkRecord[]> {
-  const found: LinkRecord[] = []
+interface InTheWay {
+  first?: LinkRecord
+  dead?: LinkRecord
+  compensated?: LinkRecord
+}
+
+/** Of the children that stand in its way the first ones of each sort: one with a compensation has the last word. */
+async function inTheWay(id: string, runtime: Runtime): Promise<InTheWay> {
+  const found: InTheWay = {}
   for await (const link of linksOf(runtime, { parents: [id], failed: true })) {
-    if (standsInTheWay(link.end as FinalState, link.onFailure)) found.push(link)
-    if (found.length === bounds.page) break
+    if (!standsInTheWay(link.end as FinalState, link.onFailure)) continue
+    found.first ??= link
+    if (link.end === 'dead') found.dead ??= link
+    if (link.onFailure === 'compensate') return { ...found, compensated: link }
   }
   return found
 }
@@ -65,6 +71,13 @@ function dies(run: Run, runtime: Runtime, error: MillraceError): Outcome {
 
 function ended({ child, name, end, failure }: LinkRecord) {
   return { id: child, name, state: end as FinalState, failure }
+}
+
+function wasUndone(id: string): MillraceError {
+  return new MillraceError(
+    'COMPENSATED',
+    `what completed for job '${id}' was undone when it died, so it cannot go on; do all of it again as another job or flow`,
+  )
 }
 
 function incomplete(id: string): MillraceError {

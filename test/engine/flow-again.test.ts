@@ -1,7 +1,7 @@
 /** A flow that is added once more with its id, when the job that it leads to is kept no more. */
 import { defineJob } from 'millrace'
 import { expect, test } from 'vitest'
-import { testMill } from './mill.js'
+import { storeOf, testMill } from './mill.js'
 
 const part = defineJob({ name: 'part', run: (n: number) => n * n })
 const sums: number[][] = []
@@ -15,20 +15,42 @@ const sum = defineJob({
 })
 
 test.each([2, 700])(
-  'runs with all of its %i children, those that are still there among them',
+  'is refused while some of its %i children are kept, and runs when they are gone',
   async (count) => {
     sums.length = 0
     const children = Array.from({ length: count }, (_, i) => ({ job: part, input: i }))
     const spec = { job: sum, input: null, options: { retain: 0 }, children }
     const mill = testMill({ jobs: [part, sum], worker: { concurrency: 50 } })
+    await mill.flow(spec, { id: 'export' })
+    await mill.drain()
     const squares = children.map(({ input }) => input * input)
-    for (let round = 0; round < 2; round++) {
-      const flow = await mill.flow(spec, { id: 'export' })
-      expect(flow.status).toBe('inserted')
-      await mill.drain()
-      expect(await flow.get()).toBeUndefined()
-      expect(sums.splice(0)).toEqual([squares])
-    }
-    expect((await mill.stats()).states).toMatchObject({ completed: count })
+    expect(sums.splice(0)).toEqual([squares])
+
+    // Only the last one is left, which comes in the second write of the large flow.
+    const kept = await mill.enqueued(part, undefined)
+    const ids = kept.map(({ id }) => id).sort()
+    await storeOf(mill).operate({ ids: ids.slice(0, -1) }, { do: 'remove' })
+    await expect(mill.flow(spec, { id: 'export' })).rejects.toMatchObject({
+      code: 'FLOW_TAKEN',
+      message: expect.stringContaining("a flow 'export' was there before"),
+    })
+    await mill.drain()
+    expect(sums).toEqual([])
+
+    await storeOf(mill).operate({ ids: (await mill.enqueued(part)).map(({ id }) => id) }, { do: 'remove' })
+    await storeOf(mill).operate({ ids: ['export'] }, { do: 'remove' })
+    const flow = await mill.flow(spec, { id: 'export' })
+    expect(flow.status).toBe('inserted')
+    await mill.drain()
+    expect(sums).toEqual([squares])
   },
 )
+
+test('a job that has the id of a new member is no part of the batch', async () => {
+  const mill = testMill({ jobs: [part] })
+  await mill.enqueue(part, 1, { id: 'mine' })
+  const batch = await mill.batch({})
+  await expect(batch.enqueue(part, 2, { id: 'mine' })).rejects.toMatchObject({ code: 'FLOW_TAKEN' })
+  await batch.enqueue(part, 2, { id: 'other' })
+  expect((await batch.enqueue(part, 2, { id: 'other' })).status).toBe('duplicate')
+})

@@ -46,6 +46,9 @@ export class ModelNode {
   open = false
   alarmed = false
   isOverdue = false
+  doneTimes = 0
+  /** What was done for it has been undone: it never runs again. */
+  isUndone = false
   added = false
   /** How often it has begun afresh: its step adds other children then. */
   life = 0
@@ -72,11 +75,11 @@ export class ModelNode {
 
 export class FlowModel {
   readonly nodes = new Map<string, ModelNode>()
-  /** Ids of jobs that have to be undone, each once, and of those that may have been. */
+  /** Jobs that have to be undone, each once for each time that it was done, and those that may have been. */
   readonly undone = new Set<string>()
   readonly mayBeUndone = new Set<string>()
   /** What was found completed when others were undone, and who else waits for it or has used it. */
-  #shared: { readonly id: string; readonly users: readonly ModelNode[] }[] = []
+  #shared: { readonly done: string; readonly users: readonly ModelNode[] }[] = []
   readonly told: string[] = []
 
   of(id: string): ModelNode {
@@ -117,7 +120,7 @@ export class FlowModel {
   drain(queues: readonly string[]): void {
     const over = new Set([...this.nodes.values()].filter(({ isLive }) => !isLive))
     this.#runAll(queues)
-    for (const { id, users } of this.#shared) this.#judgeShared(id, users, over)
+    for (const { done, users } of this.#shared) this.#judgeShared(done, users, over)
     this.#shared = []
   }
 
@@ -125,10 +128,10 @@ export class FlowModel {
    * It stays if one of its users has completed, or still can; it is undone if none could any more before this drain.
    * A user that failed meanwhile may have done so before or after somebody looked.
    */
-  #judgeShared(id: string, users: readonly ModelNode[], over: ReadonlySet<ModelNode>): void {
+  #judgeShared(done: string, users: readonly ModelNode[], over: ReadonlySet<ModelNode>): void {
     if (users.some((one) => one.state === 'completed' || (one.isLive && !this.#isHindered(one)))) return
-    if (users.every((one) => over.has(one))) this.undone.add(id)
-    else this.mayBeUndone.add(id)
+    if (users.every((one) => over.has(one))) this.undone.add(done)
+    else this.mayBeUndone.add(done)
   }
 
   #runAll(queues: readonly string[]): void {
@@ -178,6 +181,7 @@ export class FlowModel {
     if (kind === 'batch') return this.#wakeBatch(node)
     const inTheWay = [...node.links].filter(([child, link]) => this.#hinders(child, link))
     if (inTheWay.length > 0) return this.#fall(node, inTheWay)
+    if (node.isUndone) return this.#end(node, 'dead', 'COMPENSATED')
     if (kind === 'fan' && !node.added) return this.#fanOut(node)
     node.runs++
     node.seen = [...node.links]
@@ -214,6 +218,7 @@ export class FlowModel {
         return
       }
       this.#undo(below)
+      node.isUndone = true
       return this.#end(node, 'dead', 'COMPENSATED')
     }
     if (inTheWay.some(([, { end }]) => end === 'dead')) return this.#end(node, 'dead', 'CHILD_FAILED')
@@ -233,11 +238,12 @@ export class FlowModel {
     const isOther = (id: string) => !below.has(this.of(id))
     for (const node of below)
       for (const [child, { end }] of node.state === 'gone' ? [] : node.links) {
-        const { plan, state } = this.of(child)
+        const { plan, state, doneTimes } = this.of(child)
+        const done = `${child} ${doneTimes}`
         const others = state === 'gone' ? [] : plan.parents.filter(isOther).map((id) => this.of(id))
         if (end !== 'completed' || !plan.undone) continue
-        if (others.length === 0) this.undone.add(child)
-        else this.#shared.push({ id: child, users: others })
+        if (others.length === 0) this.undone.add(done)
+        else this.#shared.push({ done, users: others })
       }
   }
 
@@ -270,6 +276,7 @@ export class FlowModel {
   }
 
   #end(node: ModelNode, end: End, failure?: string): void {
+    if (end === 'completed') node.doneTimes++
     node.state = node.plan.fleeting && node.plan.kind !== 'batch' ? 'gone' : end
     node.failure = failure
     this.#tell(node, end)

@@ -42,18 +42,49 @@ export interface Entrance<H extends HeldJob> {
   count(job: NewJob, what: 'shed' | 'deferred'): void
   /** Makes it a child of its parents. `known`: it was one before; `orphaned`: one of them takes no more children. */
   join(job: NewJob): 'joined' | 'known' | 'orphaned'
-  /** The same for a job that is there already: parents that are being built, and do not know it, wait for it too. */
-  adopt(job: NewJob, family: NewFamily): void
+  /** Whether one of its parents has a child of that id. */
+  knows(job: NewJob, family: NewFamily): boolean
   /** Adds a job that waits for children. */
   addBlocked(job: NewJob): InsertResult
 }
 
+/** The jobs of one insert. A flow is not begun while parts of an earlier one of its id are there: it would miss them. */
+export function admitAll<H extends HeldJob>(entrance: Entrance<H>, jobs: readonly NewJob[]): InsertResult[] {
+  const taken = takenFlows(entrance, jobs)
+  return jobs.map((job) => (isOf(job, taken) ? orphaned : admit(entrance, job)))
+}
+
+const orphaned: InsertResult = { status: 'orphaned', state: undefined }
+
+function isOf({ family }: NewJob, flows: ReadonlySet<string>): boolean {
+  return family !== undefined && flows.has(family.flow)
+}
+
+function takenFlows(entrance: Entrance<HeldJob>, jobs: readonly NewJob[]): ReadonlySet<string> {
+  const begun = new Set<string>()
+  const taken = new Set<string>()
+  for (const job of jobs) {
+    const { family } = job
+    if (family === undefined || family.loose === true) continue
+    const isLast = family.parents.length === 0
+    if (!isLast && !begun.has(family.flow)) continue
+    const exists = entrance.stateOf(job) !== undefined
+    if (isLast && !exists) begun.add(job.id)
+    if (!isLast && exists) taken.add(family.flow)
+  }
+  return taken
+}
+
+/** A job that has its id, and is not the child that is to be added. */
+function isStranger(entrance: Entrance<HeldJob>, job: NewJob): boolean {
+  const { family } = job
+  if (family === undefined || family.loose === true || family.parents.length === 0) return false
+  return !entrance.knows(job, family)
+}
+
 export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
   const state = entrance.stateOf(job)
-  if (state !== undefined) {
-    if (job.family !== undefined && job.family.loose !== true) entrance.adopt(job, job.family)
-    return { status: 'duplicate', state }
-  }
+  if (state !== undefined) return { status: isStranger(entrance, job) ? 'orphaned' : 'duplicate', state }
   if (job.family !== undefined) return admitRelative(entrance, job, job.family)
   if (job.dedupe === undefined) return admitNew(entrance, job, 0)
 

@@ -1,8 +1,8 @@
 import { shortFailure } from '../../core/failure.js'
 import {
-  adopts,
   afterSeal,
   type Family,
+  makesWay,
   type NewFamily,
   onReplay,
   type ParentLink,
@@ -26,12 +26,10 @@ export interface Building {
   readonly parents: Set<string>
   /** The job whose run adds them. */
   readonly by: string | undefined
-  /** Jobs that had ended when they got new parents. */
-  readonly ended: Entry[]
 }
 
 export function newBuilding(by: string | undefined): Building {
-  return { parents: new Set(), by, ended: [] }
+  return { parents: new Set(), by }
 }
 
 /** Makes a new job a child of its parents: of all, or of none. */
@@ -65,22 +63,12 @@ function addLink(parent: Entry, { onFailure, wakes, undo }: ParentLink, child: N
 }
 
 function asParent(entry: Entry | undefined) {
-  const { waiting = 0, open = false } = entry?.story?.parenthood ?? {}
-  return entry && { state: entry.state, waiting, open }
+  return entry && { state: entry.state, waiting: entry.story?.parenthood?.waiting ?? 0 }
 }
 
-/** Makes a job that is there a child of those parents that are being built and do not know it. */
-export function adopt(tables: Tables, job: NewJob, { parents }: NewFamily, building: Building): void {
-  const entry = tables.jobs.get(job.id) as Entry
-  const strangers = parents.filter(({ id }) => {
-    const parent = tables.jobs.get(id)
-    return adopts(asParent(parent), building.parents.has(id)) && !knows(parent, job.id)
-  })
-  if (strangers.length === 0) return
-  for (const link of strangers) addLink(tables.jobs.get(link.id) as Entry, link, job, false)
-  const others = (entry.job.family?.parents ?? []).filter(({ id }) => strangers.every((one) => one.id !== id))
-  entry.job = { ...entry.job, family: { ...(job.family as NewFamily), parents: [...others, ...strangers] } }
-  if (isFinal(entry.state)) building.ended.push(entry)
+/** Whether one of its parents has a child of that id. */
+export function isKnown(tables: Tables, { id: child }: NewJob, { parents }: NewFamily): boolean {
+  return parents.some(({ id }) => knows(tables.jobs.get(id), child))
 }
 
 function knows(parent: Entry | undefined, child: string): boolean {
@@ -109,12 +97,8 @@ export function addBlocked(tables: Tables, job: NewJob, building: Building, now:
   return { status: 'inserted', state: 'blocked' }
 }
 
-/** One that got no child after all, or only such that have ended, need not wait. */
-export function endBuilding(tables: Tables, { parents, ended }: Building, now: number): void {
-  for (const entry of ended) {
-    const { result, failure } = entry.story ?? {}
-    childEnded(tables, entry, entry.state as FinalState, { result, failure }, now)
-  }
+/** One that got no child after all need not wait. */
+export function endBuilding(tables: Tables, { parents }: Building, now: number): void {
   for (const id of parents) {
     const entry = tables.jobs.get(id)
     if (entry?.state === 'blocked' && !isWaiting(entry)) wake(tables, entry, now)
@@ -160,7 +144,7 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
       const hasBusiness = parenthood.open || parenthood.alarmed
       const verdict = onReplay({ state: parent.state, failure: parent.story?.failure, hasBusiness })
       if (verdict === 'nothing') continue
-      reopen(parenthood, link)
+      reopen(parenthood, link, makesWay(parent.story?.failure))
       if (verdict === 'revives') {
         revive(tables, parent)
         entries.push(parent)
@@ -173,8 +157,9 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
   }
 }
 
-function reopen(parenthood: Parenthood, link: Link): void {
-  if (standsInTheWay(link.end as FinalState, link.onFailure) && parenthood.failed > 0) parenthood.failed--
+function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
+  const stood = standsInTheWay(link.end as FinalState, link.onFailure)
+  if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
   Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
   parenthood.waiting++
 }

@@ -1,10 +1,10 @@
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { admit, type Entrance } from '../../core/traffic/admit.js'
+import { admit, admitAll, type Entrance } from '../../core/traffic/admit.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
-import { addBlocked, adopt, type Building, endBuilding, join, newBuilding } from './family.js'
+import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding } from './family.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
@@ -12,7 +12,7 @@ export function insert(tables: Tables, jobs: readonly NewJob[], now: number): In
   const doors = new Doors(tables)
   const building = newBuilding(undefined)
   const entrance = makeEntrance(tables, doors, building, now)
-  const results = jobs.map((job) => admit(entrance, job))
+  const results = admitAll(entrance, jobs)
   endBuilding(tables, building, now)
   doors.close()
   return results
@@ -47,7 +47,7 @@ function makeEntrance(
     door: (queue) => doors?.of(queue),
     add: (job, dueAt) => add(tables, job, dueAt, now),
     join: (job) => join(tables, job, building),
-    adopt: (job, family) => adopt(tables, job, family, building),
+    knows: (job, family) => isKnown(tables, job, family),
     addBlocked: (job) => addBlocked(tables, job, building, now),
     count: (job, what) => void tables.kinds.of(job).totals[what]++,
   }

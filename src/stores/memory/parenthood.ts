@@ -21,13 +21,13 @@ export class Parenthood {
     this.waiting++
   }
 
-  /** Those that its own runs added are no longer its own; `failed` is told by what is left. */
+  /** Those that its own runs added are no longer its own. */
   forgetOwn(isInTheWay: (link: Link) => boolean): void {
+    this.failed -= this.#links.filter((link) => link.own && isInTheWay(link)).length
     this.#links = this.#links.filter(({ own }) => !own)
     this.byChild.clear()
     for (const link of this.#links) this.byChild.set(link.child, link)
     this.waiting = this.#links.filter(({ end }) => end === undefined).length + (this.open ? 1 : 0)
-    this.failed = this.#links.filter(isInTheWay).length
   }
 
   /** By the children's ids. */

@@ -1,10 +1,10 @@
 import { shortFailure } from '../../core/failure.js'
 import {
-  adopts,
   afterSeal,
   type FailurePolicy,
   type Family,
   isPlainChild,
+  makesWay,
   type NewFamily,
   onReplay,
   type ParentLink,
@@ -13,7 +13,7 @@ import {
   waitsAgain,
   wakesParent,
 } from '../../core/family.js'
-import { type Failure, type FinalState, isFinal, type JobState, type NewJob } from '../../core/job.js'
+import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
@@ -40,7 +40,6 @@ interface ParentRow {
   readonly seq: number
   readonly state: number
   readonly waiting: number
-  readonly open: number
   /** It is part of a family already. */
   readonly known: number
 }
@@ -88,8 +87,7 @@ export function makeFamilies(
   const parentOf = db.prepare<[number, string], { id: string; family: string | null }>(sql.parentOf)
   const waits = db.prepare<[number]>(sql.isWaiting)
 
-  const standing = db.prepare<[string], StandingChild>(sql.standing)
-  const setKin = db.prepare(sql.setKin)
+  const lessFailed = db.prepare(sql.lessFailed)
   const forgetLinks = db.prepare(sql.forgetOwn)
   const recount = db.prepare(sql.recount)
 
@@ -114,17 +112,14 @@ export function makeFamilies(
     const added = new Map<ParentRow, number>()
     const building = new Map<string, number>()
     const kins = new Map<NewJob, Kin>()
-    /** Jobs that had ended when they got a new parent. */
-    const over: { readonly parent: number; readonly child: ChildEnd }[] = []
 
-    return { join, adopt, kin, built, end }
+    return { join, knows, kin, built, end }
 
     /** Makes a new job a child of its parents: of all, or of none. */
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
       const own = job.family as NewFamily
       const parents = own.parents.map(({ id }) => find(id))
-      if (parents.some((parent) => parent !== undefined && isLinked.get(parent.seq, job.id) !== undefined))
-        return 'known'
+      if (parents.some((parent) => isChild(parent, job.id))) return 'known'
       if (!own.parents.every(({ id }, i) => mayJoin(parents[i], id === by || building.has(id))))
         return 'orphaned'
       own.parents.forEach((parent, i) => {
@@ -141,23 +136,9 @@ export function makeFamilies(
       added.set(row, (added.get(row) ?? 0) + 1)
     }
 
-    /** Makes a job that is there a child of those parents that are being built and do not know it. */
-    function adopt(job: NewJob, own: NewFamily): void {
-      const strangers: ParentRow[] = []
-      for (const parent of own.parents) {
-        const row = find(parent.id)
-        if (row === undefined || !mayAdopt(row, building.has(parent.id))) continue
-        if (isLinked.get(row.seq, job.id) !== undefined) continue
-        addLink(row, parent, job)
-        strangers.push(row)
-      }
-      if (strangers.length === 0) return
-      const child = standing.get(job.id) as StandingChild
-      const others = parentsOf(child).filter((seq) => isLinked.get(seq, job.id) !== undefined)
-      const { family, parent } = kinOf(own, [...new Set([...others, ...positionsOf(strangers)])])
-      setKin.run(family, parent, child.seq)
-      if (isFinal(stateName(child.state)))
-        for (const { seq } of strangers) over.push({ parent: seq, child: endOfStanding(child) })
+    /** Whether one of its parents has a child of that id. */
+    function knows({ id: child }: NewJob, { parents }: NewFamily): boolean {
+      return parents.map(({ id }) => find(id)).some((row) => isChild(row, child))
     }
 
     function find(id: string): ParentRow | undefined {
@@ -184,10 +165,13 @@ export function makeFamilies(
         addChildren.run(seq, count, count)
         if (known === 0) becomeParent.run(JSON.stringify(alone(idOf(seq))), seq)
       }
-      for (const { parent, child } of over) ended({ family: null, parent }, child, now)
       // One that got no child after all need not wait.
       for (const seq of building.values()) if (!isWaiting(seq)) waiting.wake(seq, now)
     }
+  }
+
+  function isChild(parent: ParentRow | undefined, child: string): boolean {
+    return parent !== undefined && isLinked.get(parent.seq, child) !== undefined
   }
 
   function idOf(seq: number): string {
@@ -259,7 +243,8 @@ export function makeFamilies(
         const verdict = onReplay({ state, failure, hasBusiness: open === 1 || alarmed === 1 })
         if (verdict === 'nothing') continue
         reopen.run(seq, job.id)
-        moreWaiting.run(standsInTheWay(stateName(link.state) as FinalState, link.on_failure) ? 1 : 0, seq)
+        const stood = standsInTheWay(stateName(link.state) as FinalState, link.on_failure)
+        moreWaiting.run(stood && makesWay(failure) ? 1 : 0, seq)
         if (verdict === 'revives') {
           revive(parent)
           jobs.push(parent)
@@ -296,6 +281,7 @@ export function makeFamilies(
 
   /** Children that its runs added are forgotten with its steps. */
   function forgetOwn(seq: number): void {
+    lessFailed.run(seq)
     if (forgetLinks.run(seq).changes > 0) recount.run(seq)
   }
 
@@ -341,14 +327,6 @@ interface JobAt extends Kin {
   readonly cause: string | null
 }
 
-interface StandingChild extends Kin {
-  readonly seq: number
-  readonly id: string
-  readonly state: number
-  readonly result: string | null
-  readonly failure: string | null
-}
-
 interface Counts {
   readonly children: number
   readonly waiting: number
@@ -367,19 +345,6 @@ function alone(id: string): StoredFamily {
 
 function mayJoin(row: ParentRow | undefined, isBuilt: boolean): boolean {
   return takesChildren(row && { state: stateName(row.state), waiting: row.waiting }, isBuilt)
-}
-
-function mayAdopt({ state, waiting, open }: ParentRow, isBuilt: boolean): boolean {
-  return adopts({ state: stateName(state), waiting, open: open === 1 }, isBuilt)
-}
-
-function endOfStanding({ id, state, result, failure }: StandingChild): ChildEnd {
-  return {
-    id,
-    end: stateName(state) as FinalState,
-    result: result ?? undefined,
-    failure: parse<Failure>(failure),
-  }
 }
 
 function positionsOf(rows: readonly ParentRow[]): number[] {

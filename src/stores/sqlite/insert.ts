@@ -1,6 +1,6 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { admit, type Entrance } from '../../core/traffic/admit.js'
+import { admitAll, type Entrance } from '../../core/traffic/admit.js'
 import { holderExpiresAt } from '../../core/traffic/dedupe.js'
 import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
@@ -61,7 +61,7 @@ export function makeInsert(
     const joining = families.joining(by)
     const now = clock.now()
     const entrance = makeEntrance(doors, run, joining, now)
-    const results = jobs.map((job) => admit(entrance, job))
+    const results = admitAll(entrance, jobs)
     run.end()
     joining.end(now)
     return results
@@ -99,7 +99,7 @@ export function makeInsert(
           ? addLater(job, tables.kindOf(job), joining, dueAt, now)
           : addReady(job, tables.kindOf(job), joining, run, now),
       join: joining.join,
-      adopt: joining.adopt,
+      knows: joining.knows,
       addBlocked: (job) => addBlocked(job, tables.kindOf(job), joining, now),
       count: (job, what) => tally.total(tables.kindOf(job).id, what, 1),
     }

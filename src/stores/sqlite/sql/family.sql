@@ -1,5 +1,5 @@
 -- :parent  a job that is to have children
-SELECT j.seq, j.state, coalesce(p.waiting, 0) AS waiting, coalesce(p.open, 0) AS open, j.family IS NOT NULL AS known
+SELECT j.seq, j.state, coalesce(p.waiting, 0) AS waiting, j.family IS NOT NULL AS known
 FROM millrace_job j LEFT JOIN millrace_parent p ON p.seq = j.seq WHERE j.id = ?
 
 -- :isLinked
@@ -9,19 +9,18 @@ SELECT 1 FROM millrace_link WHERE parent = ? AND child = ?
 INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 
--- :standing  a job that gets more parents
-SELECT seq, id, state, result, failure, family, parent FROM millrace_job WHERE id = ?
-
--- :setKin
-UPDATE millrace_job SET family = ?, parent = ? WHERE seq = ?
+-- :lessFailed  those that its own runs added stand in its way no more
+UPDATE millrace_parent SET failed = failed - (
+  SELECT count(*) FROM millrace_link l
+  WHERE l.parent = millrace_parent.seq AND l.own = 1 AND l.state <> 5 AND l.on_failure IN ('fail', 'compensate')
+) WHERE seq = ?
 
 -- :forgetOwn  children that its own runs added
 DELETE FROM millrace_link WHERE parent = ? AND own = 1
 
 -- :recount
-UPDATE millrace_parent SET (children, waiting, failed) = (
-  SELECT count(*), open + coalesce(sum(l.state IS NULL), 0),
-    coalesce(sum(l.state <> 5 AND l.on_failure IN ('fail', 'compensate')), 0)
+UPDATE millrace_parent SET (children, waiting) = (
+  SELECT count(*), open + coalesce(sum(l.state IS NULL), 0)
   FROM millrace_link l WHERE l.parent = millrace_parent.seq
 ) WHERE seq = ?
 
