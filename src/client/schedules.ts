@@ -1,7 +1,15 @@
 import { bounds } from '../core/bounds.js'
 import { parseInput } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
-import { type CatchUp, nextSlot, planAdvance, readRule, readSpec, slotsLeft } from '../core/firing.js'
+import {
+  type CatchUp,
+  nextSlot,
+  planAdvance,
+  readRule,
+  readSpec,
+  slotsLeft,
+  triggeredJob,
+} from '../core/firing.js'
 import { integer, jobId, noUnknown } from '../core/options.js'
 import { slotsAfter } from '../core/recurrence.js'
 import type { ScheduleChange, ScheduleRecord, ScheduleResult } from '../core/schedule.js'
@@ -75,7 +83,10 @@ export class ScheduleHandle<R = unknown> {
     return this.#schedules.pause(this.name, false)
   }
 
-  /** Adds one job now, beside the slots, also while paused. An `id` that exists gives the job that stands. */
+  /**
+   * Adds one job now, beside the slots, also while paused. An `id` that exists gives the job that stands. Like each
+   * slot, each trigger has an idempotency key of its own.
+   */
   trigger(options: { readonly id?: string } = {}): Promise<JobHandle<R>> {
     return this.#schedules.trigger<R>(this.name, options)
   }
@@ -143,8 +154,7 @@ export class Schedules {
   async trigger<R>(name: string, options: { readonly id?: string }): Promise<JobHandle<R>> {
     noUnknown(options, ['id'], 'trigger')
     const id = options.id === undefined ? newId(this.#runtime.clock.now()) : jobId(options.id)
-    const { job } = readSpec(await this.#find(name))
-    return this.#enqueuer.add<R>({ ...job, id, delay: 0, runAt: undefined, family: undefined })
+    return this.#enqueuer.add<R>(triggeredJob(readSpec(await this.#find(name)), id))
   }
 
   async remove(name: string): Promise<boolean> {

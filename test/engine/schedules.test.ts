@@ -429,6 +429,26 @@ describe('changes', () => {
     await expect(handle.trigger({ name: 'now' } as never)).rejects.toMatchObject({ field: 'name' })
   })
 
+  test('triggered twice it is done twice, though its idempotency key is the same, and slots are done too', async () => {
+    const runs: string[] = []
+    const pay = defineJob<number>({
+      name: 'pay',
+      idempotency: { key: (n) => n },
+      run: (_, { jobId }) => void runs.push(jobId),
+    })
+    const mill = testMill({ jobs: [pay] })
+    const handle = await mill.schedule('pay', { every: '1h', job: pay, input: 1 })
+    const slot = new Date(start + hour)
+    // An id that looks like a slot is none.
+    const ids = ['a', 'b', `${slot.getTime()}`]
+    for (const id of [...ids, 'a']) {
+      await handle.trigger({ id })
+      await mill.drain()
+    }
+    await mill.advance('1h')
+    expect(runs).toEqual([...ids, `schedule:pay:${slot.toISOString()}`])
+  })
+
   test('a handle of one that is not there says so', async () => {
     const mill = testMill()
     const handle = mill.schedule('nobody')
