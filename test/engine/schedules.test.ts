@@ -1,9 +1,11 @@
 import {
   defineJob,
+  type EveryOptions,
+  type FiringOptions,
   isMillraceError,
   MillraceError,
   type MillraceEvents,
-  type ScheduleOptions,
+  type SpanOptions,
 } from 'millrace'
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
@@ -26,7 +28,10 @@ async function firedHours(mill: TestMill, name = 'hourly'): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-function hourly(mill: TestMill, options: Partial<ScheduleOptions<{ of: string }>> = {}) {
+function hourly(
+  mill: TestMill,
+  options: Partial<EveryOptions & SpanOptions & FiringOptions<{ of: string }>> = {},
+) {
   return mill.schedule('hourly', { every: '1h', job: report, input, ...options })
 }
 
@@ -244,7 +249,7 @@ describe('a clock that is set back far', () => {
   }
 
   /** Days on which it fired, from the start. */
-  function daily(options: Partial<ScheduleOptions<null>> = {}, cron = '0 12 * * *') {
+  function daily(options: Partial<SpanOptions & FiringOptions<null>> = {}, cron = '0 12 * * *') {
     const days: number[] = []
     const run = () => void days.push(Math.floor((mill.clock.now() - start) / day))
     const job = defineJob<null>({ name: 'daily', retain: 0, run })
