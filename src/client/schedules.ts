@@ -3,6 +3,7 @@ import { parseInput } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
 import {
   type CatchUp,
+  neverFires,
   nextSlot,
   planAdvance,
   readRule,
@@ -118,7 +119,11 @@ export class Schedules {
     const { job } = options
     if (job.traffic !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
     const { record } = await this.#change({ do: 'put', name, ...compiled, revision: newToken() })
-    if (record?.fresh) await this.#tellFirstSlot(record)
+    if (record?.fresh) {
+      await this.#tellFirstSlot(record)
+      if (neverFires(record))
+        this.#runtime.events.emit('error', { error: noSlot(record), during: `schedule '${name}'` })
+    }
     return handle
   }
 
@@ -222,6 +227,19 @@ export class Schedules {
 
 function date(time: number | undefined): Date | undefined {
   return time === undefined ? undefined : new Date(time)
+}
+
+/**
+ * Told, not refused: the code that puts it was right until that time came, and runs on in a store where the schedule
+ * is new.
+ */
+function noSlot(record: ScheduleRecord): MillraceError {
+  const until = date(readRule(record).until)
+  return new MillraceError(
+    'INVALID_OPTION',
+    `schedule '${record.name}' never fires: it has no slot from now until ${until?.toISOString()}; give it a later \`until\`, or remove it`,
+    { field: 'until', value: until },
+  )
 }
 
 function notFound(name: string): MillraceError {

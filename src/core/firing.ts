@@ -80,6 +80,11 @@ export function nextSlot(schedule: ScheduleRecord): number | undefined {
   return slotsLeft(schedule, spec) === 0 ? undefined : schedule.slot
 }
 
+/** A fresh one that has not fired since it recurs as it does, and has no slot to come. */
+export function neverFires(schedule: ScheduleRecord): boolean {
+  return schedule.fired === 0 && nextSlot(schedule) === undefined
+}
+
 /** How many more may fire; the limit may have been lowered since. */
 export function slotsLeft({ fired }: ScheduleRecord, { limit }: ScheduleSpec): number {
   return limit === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limit - fired)

@@ -42,7 +42,7 @@ export interface EveryOptions {
 export interface SpanOptions {
   /** No slot before this time. Give one that stays: another, as in each deploy a new one, begins afresh. @default none */
   readonly from?: Date
-  /** No slot after this time. @default none */
+  /** No slot after this time. If that leaves none at all, an `error` event tells so. @default none */
   readonly until?: Date
 }
 

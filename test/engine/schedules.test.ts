@@ -359,6 +359,37 @@ describe('changes', () => {
     expect(job?.id).toBe('schedule:hourly:2030-01-01T02:00:00.000Z')
   })
 
+  test('one that never fires is told when it is new; one that has come to its end may be repeated', async () => {
+    const mill = testMill({ jobs: [report] })
+    const told: unknown[] = []
+    mill.on('error', ({ error, during }) => told.push([(error as MillraceError).field, during]))
+    const until = new Date(start + 2 * hour)
+    await hourly(mill, { until })
+    await mill.advance('5h')
+    for (const jitter of [0, '1s', '1s'] as const) await hourly(mill, { until, jitter })
+    expect(await firedHours(mill)).toEqual([1, 2])
+    expect(told).toEqual([])
+
+    for (let deploy = 0; deploy < 2; deploy++) {
+      const late = await mill.schedule('late', { every: '1h', job: report, input, until })
+      expect(await late.next()).toEqual([])
+      await mill.schedule('yearly', {
+        cron: '@yearly',
+        job: report,
+        input,
+        until: new Date(start + 9 * hour),
+      })
+    }
+    const expected = [
+      ['until', "schedule 'late'"],
+      ['until', "schedule 'yearly'"],
+    ]
+    expect(told).toEqual(expected)
+    await mill.advance('1d')
+    expect(await mill.enqueued(report)).toHaveLength(2)
+    expect(told).toEqual(expected)
+  })
+
   test('other times: it begins afresh', async () => {
     const mill = testMill({ jobs: [report] })
     const handle = await hourly(mill)
