@@ -75,7 +75,7 @@ export class Flows {
       }
       await this.#write(site, patience)
     } catch (error) {
-      if (site.begun) await this.#abandon(id)
+      if (site.isOurs) await this.#abandon(id)
       throw error
     }
     return this.#inspector.handle<R>(id, site.status)
@@ -101,9 +101,10 @@ export class Flows {
     const finished = site.take()
     if (jobs.length > 0) {
       if (site.begun) await nextTurn()
-      site.written(jobs, await this.#runtime.store.insert(jobs))
+      const results = await this.#runtime.store.insert(jobs)
+      this.#tell(jobs, results)
+      site.written(jobs, results)
       if (site.isOver) return false
-      this.#tell(jobs)
     }
     for (let i = 0; i < finished.length; i += bounds.batch)
       await this.#runtime.store.operate({ ids: finished.slice(i, i + bounds.batch) }, { do: 'seal' })
@@ -123,10 +124,14 @@ export class Flows {
     return { ...made, family }
   }
 
-  #tell(jobs: readonly NewJob[]): void {
+  #tell(jobs: readonly NewJob[], results: readonly InsertResult[]): void {
     const { events } = this.#runtime
     if (!events.wants('enqueued')) return
-    for (const { id, name, queue } of jobs) events.emit('enqueued', { id, name, queue, duplicate: false })
+    jobs.forEach(({ id, name, queue }, i) => {
+      const status = results[i]?.status
+      if (status === 'inserted' || status === 'duplicate')
+        events.emit('enqueued', { id, name, queue, duplicate: status === 'duplicate' })
+    })
   }
 
   /** Half a flow is no flow: what was written is cancelled, the rest never comes. */
@@ -162,6 +167,11 @@ class BuildingSite {
 
   constructor(id: string) {
     this.id = id
+  }
+
+  /** What is in the store began with this call: who added it before is not to lose it by an error here. */
+  get isOurs(): boolean {
+    return this.begun && this.status === 'inserted'
   }
 
   get size(): number {

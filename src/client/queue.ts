@@ -137,7 +137,7 @@ export class QueueHandle {
   async clear(options: { readonly states?: readonly Exclude<JobState, 'running'>[] } = {}): Promise<number> {
     await this.#runtime.ready()
     let removed = 0
-    for (const state of options.states ?? waitingStates) {
+    for (const state of blockedFirst(options.states ?? waitingStates)) {
       let cursor: string | undefined
       do {
         const selector = { filter: { state, queue: this.name }, limit: bounds.batch, cursor }
@@ -165,3 +165,8 @@ const waitingStates = [
   'retrying',
   'blocked',
 ] as const satisfies readonly (typeof jobStates)[number][]
+
+/** The removal of a job makes those ready that were blocked by it: these must not come when the ready ones are gone. */
+function blockedFirst<S extends JobState>(states: readonly S[]): S[] {
+  return [...states.filter((state) => state === 'blocked'), ...states.filter((state) => state !== 'blocked')]
+}

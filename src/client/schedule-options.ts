@@ -11,7 +11,10 @@ import type { Runtime } from './runtime.js'
 /** Of the jobs that a schedule fires. Their ids and times come from its slots. */
 export type ScheduledJobOptions = Omit<EnqueueOptions, 'id' | 'delay' | 'runAt' | 'signal'>
 
-export interface ScheduleOptions<I = unknown, O = I, R = unknown> extends RecurrenceOptions {
+/** When it recurs, by `cron` or by `every`, and what it fires. */
+export type ScheduleOptions<I = unknown, O = I, R = unknown> = RecurrenceOptions & FiringOptions<I, O, R>
+
+export interface FiringOptions<I = unknown, O = I, R = unknown> {
   /**
    * What each slot fires. To keep two of its jobs from running at the same time, give it a `limit`; to fire none
    * while one is there, a `dedupe`.

@@ -1,7 +1,16 @@
 import { bounds } from '../core/bounds.js'
 import { parseInput } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
-import { type CatchUp, nextSlot, planAdvance, readRule, readSpec, slotsLeft } from '../core/firing.js'
+import {
+  type CatchUp,
+  neverFires,
+  nextSlot,
+  planAdvance,
+  readRule,
+  readSpec,
+  slotsLeft,
+  triggeredJob,
+} from '../core/firing.js'
 import { integer, jobId, noUnknown } from '../core/options.js'
 import { slotsAfter } from '../core/recurrence.js'
 import type { ScheduleChange, ScheduleRecord, ScheduleResult } from '../core/schedule.js'
@@ -75,7 +84,10 @@ export class ScheduleHandle<R = unknown> {
     return this.#schedules.pause(this.name, false)
   }
 
-  /** Adds one job now, beside the slots, also while paused. An `id` that exists gives the job that stands. */
+  /**
+   * Adds one job now, beside the slots, also while paused. An `id` that exists gives the job that stands. Like each
+   * slot, each trigger has an idempotency key of its own.
+   */
   trigger(options: { readonly id?: string } = {}): Promise<JobHandle<R>> {
     return this.#schedules.trigger<R>(this.name, options)
   }
@@ -107,7 +119,11 @@ export class Schedules {
     const { job } = options
     if (job.traffic !== undefined && !this.#declarations.has(job)) await this.#declarations.add(job)
     const { record } = await this.#change({ do: 'put', name, ...compiled, revision: newToken() })
-    if (record?.fresh) await this.#tellFirstSlot(record)
+    if (record?.fresh) {
+      await this.#tellFirstSlot(record)
+      if (neverFires(record))
+        this.#runtime.events.emit('error', { error: noSlot(record), during: `schedule '${name}'` })
+    }
     return handle
   }
 
@@ -143,8 +159,7 @@ export class Schedules {
   async trigger<R>(name: string, options: { readonly id?: string }): Promise<JobHandle<R>> {
     noUnknown(options, ['id'], 'trigger')
     const id = options.id === undefined ? newId(this.#runtime.clock.now()) : jobId(options.id)
-    const { job } = readSpec(await this.#find(name))
-    return this.#enqueuer.add<R>({ ...job, id, delay: 0, runAt: undefined, family: undefined })
+    return this.#enqueuer.add<R>(triggeredJob(readSpec(await this.#find(name)), id))
   }
 
   async remove(name: string): Promise<boolean> {
@@ -212,6 +227,19 @@ export class Schedules {
 
 function date(time: number | undefined): Date | undefined {
   return time === undefined ? undefined : new Date(time)
+}
+
+/**
+ * Told, not refused: the code that puts it was right until that time came, and runs on in a store where the schedule
+ * is new.
+ */
+function noSlot(record: ScheduleRecord): MillraceError {
+  const until = date(readRule(record).until)
+  return new MillraceError(
+    'INVALID_OPTION',
+    `schedule '${record.name}' never fires: it has no slot from now until ${until?.toISOString()}; give it a later \`until\`, or remove it`,
+    { field: 'until', value: until },
+  )
 }
 
 function notFound(name: string): MillraceError {

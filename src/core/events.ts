@@ -64,7 +64,10 @@ export interface MillraceEvents {
   drained: { readonly worker: string; readonly queues: readonly string[] }
   paused: { readonly queue: string }
   resumed: { readonly queue: string }
-  /** The store did not answer as it should, or its clock was set back far; the work goes on when it can. */
+  /**
+   * The store did not answer as it should, or its clock was set back far; the work goes on when it can. Also what
+   * was set up and cannot work, such as a schedule that never fires.
+   */
   error: { readonly error: unknown; readonly during: string }
 }
 

@@ -80,6 +80,11 @@ export function nextSlot(schedule: ScheduleRecord): number | undefined {
   return slotsLeft(schedule, spec) === 0 ? undefined : schedule.slot
 }
 
+/** A fresh one that has not fired since it recurs as it does, and has no slot to come. */
+export function neverFires(schedule: ScheduleRecord): boolean {
+  return schedule.fired === 0 && nextSlot(schedule) === undefined
+}
+
 /** How many more may fire; the limit may have been lowered since. */
 export function slotsLeft({ fired }: ScheduleRecord, { limit }: ScheduleSpec): number {
   return limit === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limit - fired)
@@ -159,16 +164,17 @@ export function countMissed(schedule: ScheduleRecord, { since, before }: Missed)
 
 function slotJob(name: string, spec: ScheduleSpec, slot: number): NewJob {
   const runAt = spec.jitter === 0 ? undefined : slot + Math.floor(spread(`${name} ${slot}`) * spec.jitter)
-  const { guard } = spec.job
-  return {
-    ...spec.job,
-    id: slotJobId(name, slot),
-    delay: 0,
-    runAt,
-    family: undefined,
-    // Each slot is to be done, though the input is the same.
-    guard: guard && { ...guard, key: `${guard.key}@${slot}` },
-  }
+  return { ...onItsOwn(spec.job, `${slot}`), id: slotJobId(name, slot), runAt }
+}
+
+/** Beside the slots. */
+export function triggeredJob({ job }: ScheduleSpec, id: string): NewJob {
+  return { ...onItsOwn(job, `trigger:${id}`), id, runAt: undefined }
+}
+
+/** Each slot and each trigger is to be done, though the input is the same. */
+function onItsOwn({ guard, ...job }: ScheduledJob, mark: string): Omit<NewJob, 'id' | 'runAt'> {
+  return { ...job, delay: 0, family: undefined, guard: guard && { ...guard, key: `${guard.key}@${mark}` } }
 }
 
 /** One job per slot: whoever fires it again runs into the job that is there. */

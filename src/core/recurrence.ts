@@ -13,7 +13,9 @@ import { Memo } from './memo.js'
 import { invalid } from './options.js'
 import { firstShown, isZone, shownAt } from './zone.js'
 
-export interface RecurrenceOptions {
+export type RecurrenceOptions = (CronOptions | EveryOptions) & SpanOptions
+
+export interface CronOptions {
   /**
    * Five fields (minute, hour, day, month, weekday), read in `tz`; or `every`. Also `@hourly`, `@daily`,
    * `@weekly`, `@monthly`, `@yearly`, names such as `MON-FRI`, `L` for the last day and `5#2` for the second Friday.
@@ -24,14 +26,23 @@ export interface RecurrenceOptions {
    * ranges, steps, `*`) fires whenever the clock shows such a time: never when it is left out, twice when it is
    * shown twice.
    */
-  readonly cron?: string
-  /** At the multiples of this duration, at least a second, counted from `from`, or from 1970 in UTC. */
-  readonly every?: Duration
+  readonly cron: string
   /** Time zone of `cron`, such as `'America/New_York'`. @default 'UTC' */
   readonly tz?: string
+  readonly every?: never
+}
+
+export interface EveryOptions {
+  /** At the multiples of this duration, at least a second, counted from `from`, or from 1970 in UTC. */
+  readonly every: Duration
+  readonly cron?: never
+  readonly tz?: never
+}
+
+export interface SpanOptions {
   /** No slot before this time. Give one that stays: another, as in each deploy a new one, begins afresh. @default none */
   readonly from?: Date
-  /** No slot after this time. @default none */
+  /** No slot after this time. If that leaves none at all, an `error` event tells so. @default none */
   readonly until?: Date
 }
 

@@ -45,6 +45,7 @@ export interface Store {
   sweep(request: SweepRequest): Promise<SweepReport>
   /**
    * Carries out an operator's command on up to `limit` jobs; `cursor` goes on where the last call ended.
+   * Each is met as it is when its turn comes: what was done to one may have woken or revived another.
    * A running job is never removed or changed: it can only be asked to stop.
    */
   operate(selector: Selector, command: Command): Promise<OperateReport>

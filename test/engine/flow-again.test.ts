@@ -1,6 +1,7 @@
-/** A flow that is added once more with its id, when the job that it leads to is kept no more. */
+/** A flow that is added once more with its id. */
 import { defineJob } from 'millrace'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { storeOf, testMill } from './mill.js'
 
 const part = defineJob({ name: 'part', run: (n: number) => n * n })
@@ -53,4 +54,39 @@ test('a job that has the id of a new member is no part of the batch', async () =
   await expect(batch.enqueue(part, 2, { id: 'mine' })).rejects.toMatchObject({ code: 'FLOW_TAKEN' })
   await batch.enqueue(part, 2, { id: 'other' })
   expect((await batch.enqueue(part, 2, { id: 'other' })).status).toBe('duplicate')
+})
+
+test('an error on the way does not cancel the flow that is there', async () => {
+  let limit = Number.POSITIVE_INFINITY
+  const checked = defineJob({
+    name: 'checked',
+    input: z.number().refine((n) => n < limit),
+    run: (n) => n,
+  })
+  const mill = testMill({ jobs: [checked, sum], worker: { concurrency: 50 } })
+  const children = Array.from({ length: 700 }, (_, i) => ({ job: checked, input: i }))
+  const add = () => mill.flow({ job: sum, input: null, children }, { id: 'export' })
+  const flow = await add()
+  limit = 600
+  await expect(add()).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+  limit = Number.POSITIVE_INFINITY
+  await mill.drain()
+  expect(await flow.get()).toMatchObject({ state: 'completed' })
+  expect((await mill.stats()).states).toMatchObject({ completed: 701, cancelled: 0 })
+})
+
+test('events say which of its jobs were there', async () => {
+  const mill = testMill({ jobs: [part, sum] })
+  const told: [string, boolean][] = []
+  mill.on('enqueued', ({ id, duplicate }) => told.push([id, duplicate]))
+  const add = () =>
+    mill.flow({ job: sum, input: null, children: [{ job: part, input: 2 }] }, { id: 'export' })
+  const ids = ['export', 'export.0000001']
+  for (const duplicate of [false, true]) {
+    await add()
+    expect(told.splice(0)).toEqual(ids.map((id) => [id, duplicate]))
+  }
+  await mill.drain()
+  expect((await add()).status).toBe('duplicate')
+  expect(told).toEqual(ids.map((id) => [id, true]))
 })

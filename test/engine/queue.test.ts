@@ -51,6 +51,20 @@ describe('a queue', () => {
     expect((await mill.stats()).states).toMatchObject({ pending: 1, scheduled: 0, completed: 2 })
   })
 
+  test('clear leaves nothing of flows, in whatever order states are named', async () => {
+    const mill = testMill({ jobs: [work] })
+    const queue = mill.queue('mail')
+    for (const states of [undefined, ['pending', 'blocked'] as const]) {
+      await mill.chain([
+        { job: work, input: 1 },
+        { job: work, input: 2 },
+        { job: work, input: 3 },
+      ])
+      expect(await queue.clear(states && { states })).toBe(3)
+      expect(await queue.depth()).toMatchObject({ pending: 0, blocked: 0 })
+    }
+  })
+
   test('drain waits for the end, or says how much is left', async () => {
     const mill = testMill({ jobs: [work] })
     await mill.enqueueMany(work, [1, 2, 3])

@@ -1,9 +1,11 @@
 import {
   defineJob,
+  type EveryOptions,
+  type FiringOptions,
   isMillraceError,
   MillraceError,
   type MillraceEvents,
-  type ScheduleOptions,
+  type SpanOptions,
 } from 'millrace'
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
@@ -26,7 +28,10 @@ async function firedHours(mill: TestMill, name = 'hourly'): Promise<number[]> {
     .sort((a, b) => a - b)
 }
 
-function hourly(mill: TestMill, options: Partial<ScheduleOptions<{ of: string }>> = {}) {
+function hourly(
+  mill: TestMill,
+  options: Partial<EveryOptions & SpanOptions & FiringOptions<{ of: string }>> = {},
+) {
   return mill.schedule('hourly', { every: '1h', job: report, input, ...options })
 }
 
@@ -244,7 +249,7 @@ describe('a clock that is set back far', () => {
   }
 
   /** Days on which it fired, from the start. */
-  function daily(options: Partial<ScheduleOptions<null>> = {}, cron = '0 12 * * *') {
+  function daily(options: Partial<SpanOptions & FiringOptions<null>> = {}, cron = '0 12 * * *') {
     const days: number[] = []
     const run = () => void days.push(Math.floor((mill.clock.now() - start) / day))
     const job = defineJob<null>({ name: 'daily', retain: 0, run })
@@ -354,6 +359,37 @@ describe('changes', () => {
     expect(job?.id).toBe('schedule:hourly:2030-01-01T02:00:00.000Z')
   })
 
+  test('one that never fires is told when it is new; one that has come to its end may be repeated', async () => {
+    const mill = testMill({ jobs: [report] })
+    const told: unknown[] = []
+    mill.on('error', ({ error, during }) => told.push([(error as MillraceError).field, during]))
+    const until = new Date(start + 2 * hour)
+    await hourly(mill, { until })
+    await mill.advance('5h')
+    for (const jitter of [0, '1s', '1s'] as const) await hourly(mill, { until, jitter })
+    expect(await firedHours(mill)).toEqual([1, 2])
+    expect(told).toEqual([])
+
+    for (let deploy = 0; deploy < 2; deploy++) {
+      const late = await mill.schedule('late', { every: '1h', job: report, input, until })
+      expect(await late.next()).toEqual([])
+      await mill.schedule('yearly', {
+        cron: '@yearly',
+        job: report,
+        input,
+        until: new Date(start + 9 * hour),
+      })
+    }
+    const expected = [
+      ['until', "schedule 'late'"],
+      ['until', "schedule 'yearly'"],
+    ]
+    expect(told).toEqual(expected)
+    await mill.advance('1d')
+    expect(await mill.enqueued(report)).toHaveLength(2)
+    expect(told).toEqual(expected)
+  })
+
   test('other times: it begins afresh', async () => {
     const mill = testMill({ jobs: [report] })
     const handle = await hourly(mill)
@@ -427,6 +463,26 @@ describe('changes', () => {
     expect(await other.result()).toBe('report of sales')
     expect(await handle.get()).toMatchObject({ fired: 0, last: undefined, lastJob: undefined })
     await expect(handle.trigger({ name: 'now' } as never)).rejects.toMatchObject({ field: 'name' })
+  })
+
+  test('triggered twice it is done twice, though its idempotency key is the same, and slots are done too', async () => {
+    const runs: string[] = []
+    const pay = defineJob<number>({
+      name: 'pay',
+      idempotency: { key: (n) => n },
+      run: (_, { jobId }) => void runs.push(jobId),
+    })
+    const mill = testMill({ jobs: [pay] })
+    const handle = await mill.schedule('pay', { every: '1h', job: pay, input: 1 })
+    const slot = new Date(start + hour)
+    // An id that looks like a slot is none.
+    const ids = ['a', 'b', `${slot.getTime()}`]
+    for (const id of [...ids, 'a']) {
+      await handle.trigger({ id })
+      await mill.drain()
+    }
+    await mill.advance('1h')
+    expect(runs).toEqual([...ids, `schedule:pay:${slot.toISOString()}`])
   })
 
   test('a handle of one that is not there says so', async () => {

@@ -34,3 +34,10 @@ void mill.schedule('nightly', { every: '1h', job: report, input, options: { prio
 void mill.schedule('nightly', { every: '1h', job: report, input, options: { delay: '1m' } })
 // @ts-expect-error: slots say what its id is
 void mill.schedule('nightly', { every: '1h', job: report, input, options: { id: 'mine' } })
+
+// @ts-expect-error: one of them says when
+void mill.schedule('nightly', { cron: '30 2 * * *', every: '1h', job: report, input })
+// @ts-expect-error: nothing says when
+void mill.schedule('nightly', { job: report, input })
+// @ts-expect-error: time that passes has no zone
+void mill.schedule('nightly', { every: '1h', tz: 'Europe/Berlin', job: report, input })

@@ -18,8 +18,8 @@ const random = new Random(seed)
 
 describe('rules', () => {
   const bad: [string, RecurrenceOptions, string, string][] = [
-    ['neither', {}, 'cron', 'either cron'],
-    ['both', { cron: '* * * * *', every: '1m' }, 'cron', 'either cron'],
+    ['neither', {} as never, 'cron', 'either cron'],
+    ['both', { cron: '* * * * *', every: '1m' as never }, 'cron', 'either cron'],
     ['six fields', { cron: '0 0 0 * * *' }, 'cron', "for seconds use every: '10s'"],
     ['seven fields', { cron: '0 0 0 1 1 * 2030' }, 'cron', 'five fields'],
     ['four fields', { cron: '0 0 * *' }, 'cron', 'five fields'],
@@ -36,7 +36,7 @@ describe('rules', () => {
     ['an unknown zone', { cron: '* * * * *', tz: 'Mars/Phobos' }, 'tz', 'IANA time zone'],
     ['an offset', { cron: '* * * * *', tz: '+02:00' }, 'tz', 'IANA time zone'],
     ['an empty zone', { cron: '* * * * *', tz: '' }, 'tz', 'IANA time zone'],
-    ['a zone for a duration', { every: '1h', tz: 'UTC' }, 'tz', 'needs cron'],
+    ['a zone for a duration', { every: '1h', tz: 'UTC' as never }, 'tz', 'needs cron'],
     ['less than a second', { every: 999 }, 'every', 'at least 1000 ms'],
     ['no duration', { every: 'soon' }, 'every', 'duration'],
     ['an endless duration', { every: Number.POSITIVE_INFINITY }, 'every', 'duration'],

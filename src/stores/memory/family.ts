@@ -2,6 +2,7 @@ import { shortFailure } from '../../core/failure.js'
 import {
   afterSeal,
   type Family,
+  isPlainChild,
   makesWay,
   type NewFamily,
   onReplay,
@@ -206,8 +207,10 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
   const parenthood = story?.parenthood
   if (own === undefined && parenthood === undefined) return undefined
   const parents = (own?.parents ?? []).filter(({ id }) => knows(tables.jobs.get(id), job.id))
+  // Engines that keep rows small know the flow of a plain child by its parent alone.
+  const flow = own !== undefined && isPlainChild(own) && parents.length === 0 ? undefined : own?.flow
   return {
-    flow: own?.flow ?? job.id,
+    flow: flow ?? job.id,
     node: own?.node,
     parents: parents.map(({ id }) => id),
     children: parenthood?.byChild.size ?? 0,

@@ -60,8 +60,11 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       missing,
       cursor,
     }
-    for (const row of rows) {
+    let isStale = false
+    for (const found of rows) {
+      const row = isStale && isRelated(found) ? (read.row(found.id) as JobRow) : found
       report[apply(row, command, report.affected.length)].push(row.id)
+      isStale ||= isRelated(row)
     }
     if (command.do === 'cancel') doom.carryOut(bounds.batch)
     return report
@@ -181,6 +184,11 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     tally.add(row.kind, 'blocked', 1)
     return 'affected'
   }
+}
+
+/** What happens to it may wake, revive or send back others that were read before; it removes none of them. */
+function isRelated({ family, parent }: JobRow): boolean {
+  return family !== null || parent !== null
 }
 
 function traitsAfter(before: number, guard: NewGuard | null | undefined): number {

@@ -1,5 +1,6 @@
 /** Families that come again: a flow is added once more, a job begins afresh. */
 import assert from 'node:assert/strict'
+import type { NewFamily } from '../../core/family.js'
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { waiting } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
@@ -50,6 +51,33 @@ export function familyLivesTests(test: Test): void {
     assert.deepEqual(again, { status: 'duplicate', state: 'pending' })
     assert.deepEqual(stranger, { status: 'orphaned', state: 'pending' })
     assert.equal((await read(store, root.id)).family?.children, 1)
+  })
+
+  test('where its parent is gone, a plain child is of its own flow, one with a place of its own as before', async ({
+    store,
+  }) => {
+    const root = parent()
+    const plain = childOf([root])
+    const waits = childOf([root], {}, { waits: 'sealed' })
+    const child = childOf([waits])
+    const below = { ...child, family: { ...(child.family as NewFamily), flow: root.id } }
+    await store.insert([root, plain, waits, below])
+    const flows = async () =>
+      (await store.get([plain.id, waits.id, below.id])).map((job) => [
+        job?.family?.flow,
+        job?.family?.parents,
+      ])
+    assert.deepEqual(await flows(), [
+      [root.id, [root.id]],
+      [root.id, [root.id]],
+      [root.id, [waits.id]],
+    ])
+    await store.operate({ ids: [root.id] }, remove)
+    assert.deepEqual(await flows(), [
+      [plain.id, []],
+      [root.id, []],
+      [root.id, [waits.id]],
+    ])
   })
 
   test('what undoes jobs may be there', async ({ store }) => {

@@ -32,6 +32,7 @@ import { limitSettings } from './limits.js'
 import { checkLockstep } from './lockstep.js'
 import { checkAgainstModel } from './model.js'
 import { cancelTests, operateFilters, operateStates, promoteAndRemoveTests, retryTests } from './operate.js'
+import { operateFamilies } from './operate-families.js'
 import { parkedJobs } from './parked-jobs.js'
 import { quarantineTests } from './quarantine.js'
 import { handlesTests, races } from './races.js'
@@ -86,6 +87,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['operate: retry', retryTests],
   ['operate: promote and remove', promoteAndRemoveTests],
   ['operate: filters', operateFilters],
+  ['operate: families', operateFamilies],
   ['configure', configure],
   ['get', getTests],
   ['trail', trailTests],
