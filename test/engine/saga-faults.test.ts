@@ -364,6 +364,39 @@ describe('a retry', () => {
   })
 })
 
+describe('a saga that is to be done again, and is cancelled before it is', () => {
+  const twoSteps = (log: string[], fails: () => boolean) =>
+    defineSaga({
+      name: 'two',
+      ...quick,
+      maxAttempts: 1,
+      steps: [
+        { name: 'a', run: () => void log.push('a'), compensate: () => void log.push('undo a') },
+        { name: 'b', irreversible: true, run: () => void log.push('b') },
+        { name: 'c', irreversible: true, run: () => (fails() ? no() : void log.push('c')) },
+      ],
+    })
+
+  for (const [what, fails, fresh] of [
+    ['completed', false, false],
+    ['died, and begins afresh', true, true],
+  ] as const) {
+    test(`undoes nothing of what it did when it ${what}`, async () => {
+      const log: string[] = []
+      const definition = twoSteps(log, () => fails)
+      const mill = testMill({ jobs: [definition] })
+      const job = await mill.enqueue(definition, {})
+      await mill.drain({ later: true })
+      expect(await job.state()).toBe(fails ? 'dead' : 'completed')
+      const done = [...log]
+      await mill.dead.retry(job.id, { delay: '1h', fresh })
+      expect(await job.cancel('by mistake')).toBe('cancelled')
+      await mill.drain({ later: true })
+      expect(log).toEqual(done)
+    })
+  }
+})
+
 describe('a saga with an idempotency key', () => {
   const keyed = (log: string[], undoFails = () => false) =>
     defineSaga<{ key: string; fails?: boolean }>({
@@ -392,8 +425,7 @@ describe('a saga with an idempotency key', () => {
     await storeOf(mill).guard({ do: 'begin', key: 'keyed:k', holder: 'me', lease: 3_600_000 })
     await mill.drain()
     expect(await job.state()).toBe('scheduled')
-    expect(await job.cancel('no')).toBe('asked')
-    await mill.drain()
+    expect(await job.cancel('no')).toBe('cancelled')
     expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'no' })
     expect(log).toEqual([])
   })

@@ -105,6 +105,7 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
   story.attempt = 0
   story.crashes = 0
   story.retryDelay = 0
+  story.startedAt = undefined
   story.steps = undefined
   forgetOwnChildren(entry)
   if (stays) return

@@ -51,6 +51,7 @@ class Story {
   retryDelay = 0
   /** When it was last promoted. */
   readyAt: number | undefined = undefined
+  /** When its last run began; undefined while none has, or while all that its runs did is forgotten. */
   startedAt: number | undefined = undefined
   finishedAt: number | undefined = undefined
   result: string | undefined = undefined

@@ -94,6 +94,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (!retryable.has(entry.state)) return 'refused'
   if (entry.state === 'completed' || command.change.fresh === true) {
     storyOf(entry).steps = undefined
+    storyOf(entry).startedAt = undefined
     forgetOwnChildren(entry)
   }
   tables.leave(entry)

@@ -101,7 +101,8 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
-    if (state === 'completed' || change.fresh === true) {
+    const forgets = state === 'completed' || change.fresh === true
+    if (forgets) {
       if (row.stepped === 1) steps.forget(row.seq)
       families.forgetOwn(row.seq)
     }
@@ -132,6 +133,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       now,
       change.input ?? null,
       change.overrides ?? null,
+      forgets ? 1 : 0,
       row.seq,
     )
     if (change.traffic !== undefined) {

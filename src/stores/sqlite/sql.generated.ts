@@ -53,7 +53,8 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
   replace: `
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  dedupe = ?, guard = ?, stepped = NULL, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, guard = ?, stepped = NULL, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?,
+  started_at = NULL
 WHERE seq = ?
 `,
   held: `
@@ -317,7 +318,7 @@ UPDATE millrace_job SET cancel_reason = ? WHERE seq = ?
   retry: `
 UPDATE millrace_job SET
   state = ?, kind = ?, due_at = ?, ready_at = ?, attempt = 0, crashes = 0, retry_delay = 0, input = coalesce(?, input),
-  overrides = coalesce(?, overrides), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
+  overrides = coalesce(?, overrides), started_at = iif(?, NULL, started_at), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
 `,
@@ -482,13 +483,13 @@ WHERE seq = ?
 `,
   move: `
 UPDATE millrace_job SET
-  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
+  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = coalesce(?, started_at),
   finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
   asked: `
-SELECT cancel_reason AS reason, dedupe, created_at FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe, created_at, started_at FROM millrace_job WHERE seq = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
