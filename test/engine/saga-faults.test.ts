@@ -77,7 +77,7 @@ describe('a compensation that ends without a word', () => {
       expect(await job.state()).toBe('blocked')
       await mill.clock.advance(1_000)
       await storeOf(mill).sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
-      await vanishIn(mill, `worker ${n}`, `undo:b:begun#${n}`)
+      await vanishIn(mill, `worker ${n}`, { [`undo:b:begun#${n}`]: n - 1 })
       await mill.clock.advance(40_000)
       const rescuer = mill.worker()
       await rescuer.start()
@@ -86,6 +86,53 @@ describe('a compensation that ends without a word', () => {
     }
     expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'COMPENSATION_FAILED' } })
     expect([alerts, undone]).toEqual([1, ['b?']])
+  })
+
+  test('is not tried again when its worker is lost between giving up and the death of the job', async () => {
+    let tries = 0
+    const stuck = defineSaga({
+      name: 'stuck',
+      ...quick,
+      steps: [
+        {
+          name: 'a',
+          run: no,
+          compensate: () => {
+            tries++
+            throw new Error('busy')
+          },
+        },
+      ],
+    })
+    const mill = testMill({ jobs: [stuck] })
+    let alerts = 0
+    mill.on('compensationFailed', () => alerts++)
+    const job = await mill.enqueue(stuck, {})
+    await mill.drain()
+    await vanishAfterSleep(1, {
+      'undo:a:begun#2': 1,
+      'undo:a#2': { failed: 'wrong number', final: true },
+      'undo:a:gave-up': 1,
+    })
+    await mill.drain()
+    expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'COMPENSATION_FAILED' } })
+    expect([alerts, tries]).toEqual([1, 1])
+
+    // A later life has all its tries, also when it loses a worker.
+    await mill.dead.retry(job.id)
+    await mill.drain()
+    expect([await job.state(), tries]).toEqual(['blocked', 2])
+    await vanishAfterSleep(2, { 'undo:a:begun#4': 1 })
+    await mill.drain({ later: true })
+    expect(await job.state()).toBe('dead')
+    expect([alerts, tries]).toEqual([2, 3])
+
+    async function vanishAfterSleep(n: number, written: Record<string, unknown>): Promise<void> {
+      await mill.clock.advance(1_000)
+      await storeOf(mill).sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
+      await vanishIn(mill, `worker ${n}`, written)
+      await mill.clock.advance(40_000)
+    }
   })
 
   test('is tried again, and not counted, when it puts itself off', async () => {
@@ -453,8 +500,8 @@ describe('a saga with an idempotency key', () => {
   })
 })
 
-/** A worker claims the only job, writes that it has begun this step, and is never heard of again. */
-async function vanishIn(mill: TestMill, worker: string, step: string): Promise<void> {
+/** A worker claims the only job, writes these steps, and is never heard of again. */
+async function vanishIn(mill: TestMill, worker: string, written: Record<string, unknown>): Promise<void> {
   const store = storeOf(mill)
   const { claimed } = await store.exchange({
     worker,
@@ -467,8 +514,10 @@ async function vanishIn(mill: TestMill, worker: string, step: string): Promise<v
       turn: 0,
     },
   })
-  const [{ id, token, attempt }] = claimed as [ClaimedJob]
-  const begun = { name: step, value: `${attempt}`, open: false, until: undefined, signal: undefined, at: 0 }
-  const held = [{ id, token, progress: undefined, logs: undefined, steps: [begun] }]
+  const [{ id, token }] = claimed as [ClaimedJob]
+  const steps = Object.entries(written).map(([name, value]) => ({
+    ...{ name, value: JSON.stringify(value), open: false, until: undefined, signal: undefined, at: 0 },
+  }))
+  const held = [{ id, token, progress: undefined, logs: undefined, steps }]
   expect((await store.extend({ worker, lease: 30_000, held })).lost).toEqual([])
 }
