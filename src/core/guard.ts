@@ -57,7 +57,10 @@ export interface GuardRecord {
   /** End of a caller's lease or of the record's life; undefined while a job has it. */
   readonly expiresAt: number | undefined
   readonly result: string | undefined
-  /** While the job that completed is replayed: until when its earlier result stands if it does not complete again. */
+  /**
+   * While the job that completed is to be done again: until when its earlier result stands if it does not complete
+   * again. It is `done` until that job is claimed, so that nobody waits for a replay that is for later.
+   */
   readonly standsUntil: number | undefined
 }
 
@@ -69,10 +72,14 @@ export function findGuard(
   who: Holder,
   now: number,
   isLive: (job: string) => boolean,
-): 'free' | 'own' | 'busy' | 'done' {
+): 'free' | 'own' | 'again' | 'busy' | 'done' {
   if (record === undefined) return 'free'
-  if (record.done) return hasExpired(record, now) ? 'free' : 'done'
-  if (isHeldBy(record, who)) return 'own'
+  const isOwn = isHeldBy(record, who)
+  if (record.done) {
+    if (hasExpired(record, now)) return 'free'
+    return isOwn && record.standsUntil !== undefined ? 'again' : 'done'
+  }
+  if (isOwn) return 'own'
   if (record.byJob ? isLive(record.holder) : !hasExpired(record, now)) return 'busy'
   return standsAgain(record, now) ? 'done' : 'free'
 }
@@ -81,13 +88,18 @@ function standsAgain({ standsUntil = Number.NEGATIVE_INFINITY }: GuardRecord, no
   return standsUntil > now
 }
 
-/**
- * The record of a job that has completed and is to be done again: it has the key, as it had before, so that others
- * wait for what comes of it. What it gave before is forgotten only when it has given something else.
- */
-export function reopened(record: GuardRecord, now: number): GuardRecord | undefined {
+/** The record of a job that has completed and is to be done again: its own record will not stop it. */
+export function toBeReopened(record: GuardRecord, now: number): GuardRecord | undefined {
   if (!record.done || hasExpired(record, now)) return undefined
-  return { ...record, done: false, since: now, expiresAt: undefined, standsUntil: record.expiresAt }
+  return { ...record, standsUntil: record.expiresAt }
+}
+
+/**
+ * The same once it is claimed: it has the key, as it had before, so that others wait for what comes of it. What it
+ * gave before is forgotten only when it has given something else.
+ */
+export function reopened(record: GuardRecord, now: number): GuardRecord {
+  return { ...record, done: false, since: now, expiresAt: undefined }
 }
 
 /** What is left under the key when its holder lets go: what an earlier run of it gave, or nothing. */

@@ -9,6 +9,7 @@ import {
   lookAgainIn,
   type NewGuard,
   reopened,
+  toBeReopened,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
@@ -83,7 +84,7 @@ function completed(record: GuardRecord, result: string | undefined, expiresAt: n
 export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
-  if (record?.done === false) letGo(tables, job.guard.key, record)
+  if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
 }
 
 function letGo({ guards }: Tables, key: string, record: GuardRecord): void {
@@ -92,12 +93,12 @@ function letGo({ guards }: Tables, key: string, record: GuardRecord): void {
   else guards.set(key, left)
 }
 
-/** A job that is to be done again takes the key that its own record is under. */
+/** A job that is to be done again will take the key that its own record is under. */
 export function reopenGuard(tables: Tables, { job }: Entry, now: number): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
-  const open = record && reopened(record, now)
-  if (open !== undefined) tables.guards.set(job.guard.key, open)
+  const marked = record && toBeReopened(record, now)
+  if (marked !== undefined) tables.guards.set(job.guard.key, marked)
 }
 
 function heldBy({ guards }: Tables, key: string, id: string): GuardRecord | undefined {
@@ -152,6 +153,9 @@ function begin(
       return begun
     case 'own':
       if (expiresAt !== undefined) guards.set(key, { ...(record as GuardRecord), expiresAt })
+      return begun
+    case 'again':
+      guards.set(key, reopened(record as GuardRecord, now))
       return begun
     case 'busy':
       return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }

@@ -20,7 +20,7 @@ export interface JobGuards {
   claim(seq: number, id: string, now: number): ClaimedGuard | undefined
   /** Completion writes the record, any other end lets go. */
   settled(seq: number, id: string, outcome: Outcome, now: number): void
-  /** A job that is to be done again takes the key that its own record is under. */
+  /** A job that is to be done again will take the key that its own record is under. */
   reopen(seq: number, id: string, now: number): void
 }
 
@@ -67,12 +67,12 @@ export function makeLetGo({ db }: Tables): (job: GuardedRow) => void {
   }
 }
 
-/** A job that is to be done again takes the key that its own record is under. */
+/** A job that is to be done again will take the key that its own record is under. */
 export function makeReopen({ db }: Tables): (job: GuardedRow, now: number) => void {
-  const reopen = db.prepare(sql.reopen)
+  const mark = db.prepare(sql.toBeReopened)
   return ({ id, guard }, now) => {
     const own = parse<NewGuard>(guard)
-    if (own !== undefined) reopen.run(now, own.key, id, now)
+    if (own !== undefined) mark.run(own.key, id, now)
   }
 }
 
@@ -128,6 +128,7 @@ function makeKeys({ db }: Tables) {
   const row = db.prepare<[string], GuardRow>(sql.find)
   const take = db.prepare(sql.take)
   const renew = db.prepare(sql.renew)
+  const reopen = db.prepare(sql.reopen)
   const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
 
   return { find, begin }
@@ -160,6 +161,9 @@ function makeKeys({ db }: Tables) {
         return begun
       case 'own':
         if (expiresAt !== undefined) renew.run(expiresAt, key)
+        return begun
+      case 'again':
+        reopen.run(now, key)
         return begun
       case 'busy':
         return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }

@@ -257,13 +257,16 @@ UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = N
   letGo: `
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 `,
-  reopen: `
-UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL, stands_until = expires_at
+  toBeReopened: `
+UPDATE millrace_guard SET stands_until = expires_at
 WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
+`,
+  reopen: `
+UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL WHERE key = ?
 `,
   leaveBehind: `
 UPDATE millrace_guard SET done = 1, expires_at = stands_until, stands_until = NULL
-WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0 AND stands_until IS NOT NULL
+WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 `,
   ofJob: `
 SELECT guard FROM millrace_job WHERE seq = ?

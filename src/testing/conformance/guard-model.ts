@@ -149,7 +149,12 @@ class World {
     const { status, result } = job.guard ?? {}
     const stored = this.#storedUnder(key)
     const holder = this.#holderOf(key)
-    if (holder === job.id) assert.equal(status, 'begun', 'it goes on under its own key')
+    if (stored?.by === job.id) {
+      assert.equal(status, 'begun', 'what it did itself is to be done again')
+      this.#holding.set(key, { holder: job.id, until: Number.POSITIVE_INFINITY })
+      this.#before.set(key, stored)
+      this.#stored.delete(key)
+    } else if (holder === job.id) assert.equal(status, 'begun', 'it goes on under its own key')
     else if (stored !== undefined) assert.deepEqual([status, result], ['done', stored.result])
     else if (holder !== undefined) assert.equal(status, 'busy', `${holder} has the key`)
     else {
@@ -219,13 +224,7 @@ class World {
     const { affected } = await this.#store().operate({ ids: [id] }, words[command])
     if (affected.length === 0) return
     const key = this.#keyOf.get(id) as string
-    if (command !== 'retry') return this.#letGo(key, id)
-    const stored = this.#storedUnder(key)
-    if (stored?.by !== id) return
-    // What it did itself is to be done again, and stands until it is.
-    this.#holding.set(key, { holder: id, until: Number.POSITIVE_INFINITY })
-    this.#before.set(key, stored)
-    this.#stored.delete(key)
+    if (command !== 'retry') this.#letGo(key, id)
   }
 
   async #call({ key, caller, word }: Extract<Step, { do: 'call' }>): Promise<void> {

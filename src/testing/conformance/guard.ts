@@ -261,12 +261,42 @@ export function guardTests(test: Test): void {
       const id = await insertOne(store, guarded('k', 50_000))
       await settle(store, await claimOne(store), complete('1'))
       await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.equal((await foundBy(store)).result, '1')
+      const again = await claimOne(store)
       assert.equal((await foundBy(store)).status, 'busy', 'others wait for what comes of it now')
-      await end(store, await claimOne(store))
+      await end(store, again)
       assert.deepEqual(await foundBy(store), { status: 'done', result: '1', retryIn: undefined })
       await advance(50_000)
       await sweep(store)
       assert.equal((await foundBy(store)).status, 'begun')
+    })
+  }
+
+  test('nobody waits for a replay that is for later', async ({ store, advance }) => {
+    const id = await insertOne(store, guarded('k', 50_000))
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 1_000, spacing: 0, change: {} })
+    await insertOne(store, guarded('k', 50_000))
+    const other = await claimOne(store)
+    assert.deepEqual([other.guard?.status, other.guard?.result], ['done', '1'])
+    await settle(store, other, complete('1'))
+    await advance(1_000)
+    await sweep(store)
+    const job = await claimOne(store)
+    assert.deepEqual([job.id, job.guard?.status], [id, 'begun'])
+    assert.equal((await foundBy(store)).status, 'busy')
+  })
+
+  for (const command of [{ do: 'cancel', reason: 'no', retain: 0 }, { do: 'remove' }] as const) {
+    test(`a replay that is ended before it ran (${command.do}) leaves the record as it was`, async ({
+      store,
+    }) => {
+      const id = await insertOne(store, guarded())
+      await settle(store, await claimOne(store), complete('1'))
+      await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.deepEqual((await store.operate({ ids: [id] }, command)).affected, [id])
+      await insertOne(store, { ...guarded(), id })
+      assert.equal((await claimOne(store)).guard?.status, 'done', 'the id is used by another job now')
     })
   }
 
