@@ -477,7 +477,7 @@ describe('a saga with an idempotency key', () => {
     expect(log).toEqual([])
   })
 
-  test('undoes what it did though another has completed under the key since it died', async () => {
+  test('keeps its key when it dies with something done, until it has ended in a later life', async () => {
     const log: string[] = []
     let down = true
     const definition = keyed(log, () => down)
@@ -486,14 +486,32 @@ describe('a saga with an idempotency key', () => {
     await mill.drain()
     expect(await first.state()).toBe('dead')
     const second = await mill.enqueue(definition, { key: 'k' }, { id: 'second' })
+    await mill.advance('1h')
+    expect(await second.state()).toBe('scheduled')
+    down = false
+    await mill.dead.retry('first')
+    await mill.advance('1h')
+    expect([await first.state(), await second.state()]).toEqual(['cancelled', 'completed'])
+    expect(log).toEqual(['first a', 'first undo a', 'first undo a', 'second a'])
+  })
+
+  test('undoes what it did though another has completed under the key that it has now', async () => {
+    const log: string[] = []
+    let down = true
+    const definition = keyed(log, () => down)
+    const mill = testMill({ jobs: [definition] })
+    const first = await mill.enqueue(definition, { key: 'k', fails: true }, { id: 'first' })
+    await mill.drain()
+    expect(await first.state()).toBe('dead')
+    const second = await mill.enqueue(definition, { key: 'other' }, { id: 'second' })
     await mill.drain()
     expect(await second.state()).toBe('completed')
     down = false
-    await mill.dead.retry('first')
+    await mill.dead.retry('first', { input: { key: 'other', fails: true } })
     await mill.drain({ later: true })
     expect(await first.state()).toBe('cancelled')
     expect(log).toEqual(['first a', 'first undo a', 'second a', 'first undo a'])
-    const third = await mill.enqueue(definition, { key: 'k' }, { id: 'third' })
+    const third = await mill.enqueue(definition, { key: 'other' }, { id: 'third' })
     await mill.drain()
     expect(await third.result()).toEqual({ a: undefined, b: 'b' })
     expect(log).toHaveLength(4)

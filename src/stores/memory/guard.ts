@@ -4,6 +4,8 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
+  heldAfter,
+  holdsKey,
   judgeWord,
   leftBehind,
   lookAgainIn,
@@ -13,6 +15,7 @@ import {
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
+import type { Report } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -66,13 +69,24 @@ export function claimGuard(tables: Tables, { id }: { id: string }, own: NewGuard
   return { ...own, status, result, retryIn }
 }
 
-/** Completion writes the record, any other end lets go. */
-export function settleGuard(tables: Tables, { job }: Entry, outcome: Outcome, now: number): void {
+/** Completion writes the record; any other end lets go, unless something is left done. */
+export function settleGuard(
+  tables: Tables,
+  entry: Entry,
+  outcome: Outcome,
+  report: Report | undefined,
+  now: number,
+): void {
   if (!isFinal(outcome.to)) return
+  const { job } = entry
   const { key, retain } = job.guard as NewGuard
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
-  if (outcome.to !== 'completed') return letGo(tables, key, record)
+  if (outcome.to !== 'completed') {
+    const stepped = hasSteps(entry) || report?.steps !== undefined
+    const ended = { state: outcome.to, unwinds: job.unwinds === true, stepped }
+    return letGo(tables, key, record, heldAfter(ended, outcome.retain, now))
+  }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
 }
 
@@ -87,13 +101,17 @@ export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
 }
 
-function letGo({ guards }: Tables, key: string, record: GuardRecord): void {
-  const left = leftBehind(record)
+function hasSteps({ story }: Entry): boolean {
+  return story?.steps !== undefined
+}
+
+function letGo({ guards }: Tables, key: string, record: GuardRecord, heldUntil?: number): void {
+  const left = leftBehind(record, heldUntil)
   if (left === undefined) guards.delete(key)
   else guards.set(key, left)
 }
 
-/** A job that is to be done again will take the key that its own record is under. */
+/** A job that lives again will take the key that its own record is under. */
 export function reopenGuard(tables: Tables, { job }: Entry, now: number): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
@@ -136,11 +154,12 @@ function begin(
   now: number,
 ): Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'> {
   const record = guards.get(key)
-  const isLive = (id: string) => {
-    const job = jobs.get(id)
-    return job !== undefined && !isFinal(job.state)
+  const isHeld = (id: string) => {
+    const entry = jobs.get(id)
+    if (entry === undefined) return false
+    return holdsKey({ state: entry.state, unwinds: entry.job.unwinds === true, stepped: hasSteps(entry) })
   }
-  switch (findGuard(record, who, now, isLive)) {
+  switch (findGuard(record, who, now, isHeld)) {
     case 'free':
       guards.set(key, {
         ...who,

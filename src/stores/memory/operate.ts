@@ -99,6 +99,8 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   }
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)
+  const { guard } = command.change
+  if (guard !== undefined && guard?.key !== entry.job.guard?.key) letGoOfGuard(tables, entry)
   change(tables, entry, command.change)
   holdAgain(tables, entry, now)
   reopenGuard(tables, entry, now)

@@ -48,7 +48,7 @@ function settleOne(
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
   const outcome = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
   if (outcome.to === 'cancelled') letGo(tables, entry)
-  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.traffic || outcome.hold > 0) {
     tables.traffic.ended(entry.job, outcome, lease.at, 1, now, entry.gates)

@@ -9,6 +9,7 @@ import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
 import { guardColumn, makeLetGo, makeReopen } from './guard.js'
+import { parse } from './parse.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
@@ -123,6 +124,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     const dueAt = to === 'scheduled' ? now + delay : null
     if (change.dedupe === undefined) holders.holdAgain(row, now)
     else holdOther(row, change.dedupe, now)
+    if (otherGuard !== undefined && otherGuard?.key !== parse<NewGuard>(row.guard)?.key) letGoOfGuard(row)
     const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
     if (otherGuard !== undefined) setGuard.run(guard, row.seq)
     reopenGuard({ id: row.id, guard }, now)
