@@ -106,7 +106,6 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
   story.crashes = 0
   story.retryDelay = 0
   story.startedAt = undefined
-  story.steps = undefined
   forgetOwnChildren(entry)
   if (stays) return
   entry.kind = tables.kinds.of(entry.job)

@@ -33,6 +33,10 @@ export class Entry {
     storyOf(this).gates = gates
   }
 
+  get stepped(): boolean {
+    return this.story?.steps !== undefined
+  }
+
   constructor(seq: number, job: NewJob, kind: Kind, createdAt: number) {
     this.seq = seq
     this.job = job

@@ -59,7 +59,7 @@ function apply(tables: Tables, entry: Entry, command: Command, index: number, no
   }
 }
 
-function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: number): Verdict {
+export function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: number): Verdict {
   if (!cancellable.has(entry.state)) return 'refused'
   const story = storyOf(entry)
   story.cancelReason = reason
