@@ -2,6 +2,7 @@
  * Idempotency. A guard is a key that one holder at a time may work under, and that remembers what came of it: who
  * comes later gets the stored result instead of doing it again.
  */
+import { isFinal, type JobState } from './job.js'
 
 /** Of a new job: written with its settlement. The job itself is the holder from its first claim to its end. */
 export interface NewGuard {
@@ -54,26 +55,48 @@ export interface GuardRecord {
   readonly done: boolean
   /** When the holder took it. */
   readonly since: number
-  /** End of a caller's lease or of the record's life; undefined while a job has it. */
+  /** End of a caller's lease or of the record's life; undefined while a job that has not ended has it. */
   readonly expiresAt: number | undefined
   readonly result: string | undefined
-  /** While the job that completed is replayed: until when its earlier result stands if it does not complete again. */
+  /**
+   * While the job that completed is to be done again: until when its earlier result stands if it does not complete
+   * again. It is `done` until that job is claimed, so that nobody waits for a replay that is for later.
+   */
   readonly standsUntil: number | undefined
 }
 
 type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
 
-/** What someone who comes to a key finds. A job that has ended, or is gone, holds nothing, whatever is written. */
+/** What decides whether a job that took a key still has it. */
+export interface GuardingJob {
+  readonly state: JobState
+  readonly unwinds: boolean
+  readonly stepped: boolean
+}
+
+/**
+ * A job has its key until it ends. One that unwinds and died in the midst of its steps has left something done,
+ * which another must not do again: it has the key until it has ended in a later life, or is gone.
+ */
+export function holdsKey({ state, unwinds, stepped }: GuardingJob): boolean {
+  return !isFinal(state) || (state === 'dead' && unwinds && stepped)
+}
+
+/** What someone who comes to a key finds. A job that does not hold it, or is gone, is nobody, whatever is written. */
 export function findGuard(
   record: GuardRecord | undefined,
   who: Holder,
   now: number,
-  isLive: (job: string) => boolean,
-): 'free' | 'own' | 'busy' | 'done' {
+  isHeld: (job: string) => boolean,
+): 'free' | 'own' | 'again' | 'busy' | 'done' {
   if (record === undefined) return 'free'
-  if (record.done) return hasExpired(record, now) ? 'free' : 'done'
-  if (isHeldBy(record, who)) return 'own'
-  if (record.byJob ? isLive(record.holder) : !hasExpired(record, now)) return 'busy'
+  const isOwn = isHeldBy(record, who)
+  if (record.done) {
+    if (hasExpired(record, now)) return 'free'
+    return isOwn && record.standsUntil !== undefined ? 'again' : 'done'
+  }
+  if (isOwn) return 'own'
+  if (record.byJob ? isHeld(record.holder) : !hasExpired(record, now)) return 'busy'
   return standsAgain(record, now) ? 'done' : 'free'
 }
 
@@ -82,19 +105,36 @@ function standsAgain({ standsUntil = Number.NEGATIVE_INFINITY }: GuardRecord, no
 }
 
 /**
- * The record of a job that has completed and is to be done again: it has the key, as it had before, so that others
- * wait for what comes of it. What it gave before is forgotten only when it has given something else.
+ * The record of a job that lives again. Where it has completed, its own record will not stop it; where it died
+ * with its key, it has that as long as it takes.
  */
-export function reopened(record: GuardRecord, now: number): GuardRecord | undefined {
-  if (!record.done || hasExpired(record, now)) return undefined
-  return { ...record, done: false, since: now, expiresAt: undefined, standsUntil: record.expiresAt }
+export function toBeReopened(record: GuardRecord, now: number): GuardRecord | undefined {
+  if (!record.done) return { ...record, expiresAt: undefined }
+  return hasExpired(record, now) ? undefined : { ...record, standsUntil: record.expiresAt }
 }
 
-/** What is left under the key when its holder lets go: what an earlier run of it gave, or nothing. */
-export function leftBehind(record: GuardRecord): GuardRecord | undefined {
+/**
+ * The same once it is claimed: it has the key, as it had before, so that others wait for what comes of it. What it
+ * gave before is forgotten only when it has given something else.
+ */
+export function reopened(record: GuardRecord, now: number): GuardRecord {
+  return { ...record, done: false, since: now, expiresAt: undefined }
+}
+
+/**
+ * What is left under the key when its holder ends without a result: what an earlier run of it gave; its own hold,
+ * as long as the dead job is kept; or nothing.
+ */
+export function leftBehind(record: GuardRecord, heldUntil: number | undefined): GuardRecord | undefined {
   const { standsUntil } = record
-  if (standsUntil === undefined) return undefined
-  return { ...record, done: true, expiresAt: standsUntil, standsUntil: undefined }
+  if (standsUntil !== undefined)
+    return { ...record, done: true, expiresAt: standsUntil, standsUntil: undefined }
+  return heldUntil === undefined ? undefined : { ...record, expiresAt: heldUntil }
+}
+
+/** Until when a job that ends so keeps its key. */
+export function heldAfter(job: GuardingJob, retain: number, now: number): number | undefined {
+  return retain > 0 && holdsKey(job) ? now + retain : undefined
 }
 
 function isHeldBy(record: GuardRecord, who: Holder): boolean {

@@ -121,7 +121,7 @@ export function completedBefore(result: string | undefined, retention: Retention
   return outcome('completed', { spent: true, result, retain: retention.completed, excused: true, idle: true })
 }
 
-/** Another job works under the same key: nothing ran, and it looks again later. */
+/** It cannot run here now, or another works under the same key: nothing ran, and it is looked at again later. */
 export function putOff(delay: number): Outcome {
   return outcome('scheduled', { delay, idle: true })
 }
@@ -133,6 +133,11 @@ export function released(): Outcome {
 /** The other side said when to come back; no attempt is spent, and the whole key waits. */
 export function limited(hold: number): Outcome {
   return outcome('pending', { hold })
+}
+
+/** The same of one that its worker has not begun. */
+export function unstarted(): Outcome {
+  return outcome('pending', { idle: true })
 }
 
 export function snoozed(delay: number): Outcome {

@@ -257,13 +257,21 @@ function putsOff(error: unknown): boolean {
   return isDirective(error) && error.kind !== 'cancel'
 }
 
-/** Kills the job once. A later life, which somebody asked for, finds the mark and tries anew. */
+/**
+ * Kills the job once. A later life, which somebody asked for, finds the mark and tries anew. It is known by its
+ * attempts, which begin again: with more of them than the mark has, a worker was lost before the job was dead.
+ */
 async function giveUp(job: JobContext, step: string, tries: number, message: string): Promise<void> {
+  const why = `after ${tries} tries: ${message}`
   let isNew = false
-  await job.step(`undo:${step}:gave-up`, () => {
+  const gaveUpAt = await job.step(`undo:${step}:gave-up`, () => {
     isNew = true
+    return job.attempt
   })
-  if (isNew) throw compensationFailed(step, `after ${tries} tries: ${message}`)
+  if (isNew) throw compensationFailed(step, why)
+  await job.step(`undo:${step}:goes-on`, () => {
+    if (job.attempt > gaveUpAt) throw compensationFailed(step, why)
+  })
 }
 
 function compensationFailed(step: string, why: string, cause?: unknown): MillraceError {

@@ -8,10 +8,11 @@ import { laneCount } from '../core/lanes.js'
 import {
   cancelled,
   type Outcome,
+  putOff,
   type Retention,
   released,
   runsAlone,
-  snoozed,
+  unstarted,
   waiting,
 } from '../core/lifecycle.js'
 import { compileRetain } from '../core/options.js'
@@ -243,7 +244,7 @@ export class Worker {
   }
 
   #giveBackUnstarted(): void {
-    for (const job of this.#takeUnstarted(() => true)) this.#exchange.settle(job, released())
+    for (const job of this.#takeUnstarted(() => true)) this.#exchange.settle(job, unstarted())
   }
 
   #giveBackRunning(): void {
@@ -360,7 +361,7 @@ export class Worker {
       this.#waiting.takeFirst()
       // A batch has taken the slot that it was claimed for.
       if (this.#hasSlot(job.lane)) this.#start(job)
-      else this.#exchange.settle(job, released())
+      else this.#exchange.settle(job, unstarted())
     }
     if (this.#waiting.size === 0 || this.#busy < this.#options.concurrency) this.#exchange.wake()
   }
@@ -381,7 +382,7 @@ export class Worker {
     void this.#exchange.flushed().then(() => {
       if (this.#phase === 'running') return this.#start(job)
       this.#alone = false
-      this.#exchange.settle(job, released())
+      this.#exchange.settle(job, unstarted())
     })
   }
 
@@ -494,13 +495,13 @@ export class Worker {
   /** The other side wants no more of these for a while: those that have not started wait with the rest. */
   #giveBackHeld({ name, key }: ClaimedJob): void {
     for (const job of this.#takeUnstarted((other) => other.name === name && other.key === key))
-      this.#exchange.settle(job, released())
+      this.#exchange.settle(job, unstarted())
   }
 
   #putOff(job: ClaimedJob): void {
     this.#alone = false
     this.#runtime.events.emit('unknown', { id: job.id, name: job.name, queue: job.queue })
-    this.#exchange.settle(job, snoozed(unknownMs))
+    this.#exchange.settle(job, putOff(unknownMs))
   }
 
   /** The first time: tell the handler to stop. The second: it did not, or cannot, so go on without it. */
@@ -533,7 +534,7 @@ export class Worker {
     }
     for (const job of this.#takeUnstarted((job) => job.id === id && job.cancelReason === undefined)) {
       const unwinds = this.#jobs.get(job.name)?.unwinds === true
-      this.#exchange.settle(job, unwinds ? released() : cancelled(reason, this.#retention(job.name)))
+      this.#exchange.settle(job, unwinds ? unstarted() : cancelled(reason, this.#retention(job.name)))
     }
   }
 

@@ -77,7 +77,7 @@ describe('a compensation that ends without a word', () => {
       expect(await job.state()).toBe('blocked')
       await mill.clock.advance(1_000)
       await storeOf(mill).sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
-      await vanishIn(mill, `worker ${n}`, `undo:b:begun#${n}`)
+      await vanishIn(mill, `worker ${n}`, { [`undo:b:begun#${n}`]: n - 1 })
       await mill.clock.advance(40_000)
       const rescuer = mill.worker()
       await rescuer.start()
@@ -86,6 +86,53 @@ describe('a compensation that ends without a word', () => {
     }
     expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'COMPENSATION_FAILED' } })
     expect([alerts, undone]).toEqual([1, ['b?']])
+  })
+
+  test('is not tried again when its worker is lost between giving up and the death of the job', async () => {
+    let tries = 0
+    const stuck = defineSaga({
+      name: 'stuck',
+      ...quick,
+      steps: [
+        {
+          name: 'a',
+          run: no,
+          compensate: () => {
+            tries++
+            throw new Error('busy')
+          },
+        },
+      ],
+    })
+    const mill = testMill({ jobs: [stuck] })
+    let alerts = 0
+    mill.on('compensationFailed', () => alerts++)
+    const job = await mill.enqueue(stuck, {})
+    await mill.drain()
+    await vanishAfterSleep(1, {
+      'undo:a:begun#2': 1,
+      'undo:a#2': { failed: 'wrong number', final: true },
+      'undo:a:gave-up': 1,
+    })
+    await mill.drain()
+    expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'COMPENSATION_FAILED' } })
+    expect([alerts, tries]).toEqual([1, 1])
+
+    // A later life has all its tries, also when it loses a worker.
+    await mill.dead.retry(job.id)
+    await mill.drain()
+    expect([await job.state(), tries]).toEqual(['blocked', 2])
+    await vanishAfterSleep(2, { 'undo:a:begun#4': 1 })
+    await mill.drain({ later: true })
+    expect(await job.state()).toBe('dead')
+    expect([alerts, tries]).toEqual([2, 3])
+
+    async function vanishAfterSleep(n: number, written: Record<string, unknown>): Promise<void> {
+      await mill.clock.advance(1_000)
+      await storeOf(mill).sweep({ limit: 10, keep: { completed: 10, dead: 10 } })
+      await vanishIn(mill, `worker ${n}`, written)
+      await mill.clock.advance(40_000)
+    }
   })
 
   test('is tried again, and not counted, when it puts itself off', async () => {
@@ -364,6 +411,39 @@ describe('a retry', () => {
   })
 })
 
+describe('a saga that is to be done again, and is cancelled before it is', () => {
+  const twoSteps = (log: string[], fails: () => boolean) =>
+    defineSaga({
+      name: 'two',
+      ...quick,
+      maxAttempts: 1,
+      steps: [
+        { name: 'a', run: () => void log.push('a'), compensate: () => void log.push('undo a') },
+        { name: 'b', irreversible: true, run: () => void log.push('b') },
+        { name: 'c', irreversible: true, run: () => (fails() ? no() : void log.push('c')) },
+      ],
+    })
+
+  for (const [what, fails, fresh] of [
+    ['completed', false, false],
+    ['died, and begins afresh', true, true],
+  ] as const) {
+    test(`undoes nothing of what it did when it ${what}`, async () => {
+      const log: string[] = []
+      const definition = twoSteps(log, () => fails)
+      const mill = testMill({ jobs: [definition] })
+      const job = await mill.enqueue(definition, {})
+      await mill.drain({ later: true })
+      expect(await job.state()).toBe(fails ? 'dead' : 'completed')
+      const done = [...log]
+      await mill.dead.retry(job.id, { delay: '1h', fresh })
+      expect(await job.cancel('by mistake')).toBe('cancelled')
+      await mill.drain({ later: true })
+      expect(log).toEqual(done)
+    })
+  }
+})
+
 describe('a saga with an idempotency key', () => {
   const keyed = (log: string[], undoFails = () => false) =>
     defineSaga<{ key: string; fails?: boolean }>({
@@ -392,13 +472,12 @@ describe('a saga with an idempotency key', () => {
     await storeOf(mill).guard({ do: 'begin', key: 'keyed:k', holder: 'me', lease: 3_600_000 })
     await mill.drain()
     expect(await job.state()).toBe('scheduled')
-    expect(await job.cancel('no')).toBe('asked')
-    await mill.drain()
+    expect(await job.cancel('no')).toBe('cancelled')
     expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'no' })
     expect(log).toEqual([])
   })
 
-  test('undoes what it did though another has completed under the key since it died', async () => {
+  test('keeps its key when it dies with something done, until it has ended in a later life', async () => {
     const log: string[] = []
     let down = true
     const definition = keyed(log, () => down)
@@ -407,22 +486,40 @@ describe('a saga with an idempotency key', () => {
     await mill.drain()
     expect(await first.state()).toBe('dead')
     const second = await mill.enqueue(definition, { key: 'k' }, { id: 'second' })
+    await mill.advance('1h')
+    expect(await second.state()).toBe('scheduled')
+    down = false
+    await mill.dead.retry('first')
+    await mill.advance('1h')
+    expect([await first.state(), await second.state()]).toEqual(['cancelled', 'completed'])
+    expect(log).toEqual(['first a', 'first undo a', 'first undo a', 'second a'])
+  })
+
+  test('undoes what it did though another has completed under the key that it has now', async () => {
+    const log: string[] = []
+    let down = true
+    const definition = keyed(log, () => down)
+    const mill = testMill({ jobs: [definition] })
+    const first = await mill.enqueue(definition, { key: 'k', fails: true }, { id: 'first' })
+    await mill.drain()
+    expect(await first.state()).toBe('dead')
+    const second = await mill.enqueue(definition, { key: 'other' }, { id: 'second' })
     await mill.drain()
     expect(await second.state()).toBe('completed')
     down = false
-    await mill.dead.retry('first')
+    await mill.dead.retry('first', { input: { key: 'other', fails: true } })
     await mill.drain({ later: true })
     expect(await first.state()).toBe('cancelled')
     expect(log).toEqual(['first a', 'first undo a', 'second a', 'first undo a'])
-    const third = await mill.enqueue(definition, { key: 'k' }, { id: 'third' })
+    const third = await mill.enqueue(definition, { key: 'other' }, { id: 'third' })
     await mill.drain()
     expect(await third.result()).toEqual({ a: undefined, b: 'b' })
     expect(log).toHaveLength(4)
   })
 })
 
-/** A worker claims the only job, writes that it has begun this step, and is never heard of again. */
-async function vanishIn(mill: TestMill, worker: string, step: string): Promise<void> {
+/** A worker claims the only job, writes these steps, and is never heard of again. */
+async function vanishIn(mill: TestMill, worker: string, written: Record<string, unknown>): Promise<void> {
   const store = storeOf(mill)
   const { claimed } = await store.exchange({
     worker,
@@ -435,8 +532,10 @@ async function vanishIn(mill: TestMill, worker: string, step: string): Promise<v
       turn: 0,
     },
   })
-  const [{ id, token, attempt }] = claimed as [ClaimedJob]
-  const begun = { name: step, value: `${attempt}`, open: false, until: undefined, signal: undefined, at: 0 }
-  const held = [{ id, token, progress: undefined, logs: undefined, steps: [begun] }]
+  const [{ id, token }] = claimed as [ClaimedJob]
+  const steps = Object.entries(written).map(([name, value]) => ({
+    ...{ name, value: JSON.stringify(value), open: false, until: undefined, signal: undefined, at: 0 },
+  }))
+  const held = [{ id, token, progress: undefined, logs: undefined, steps }]
   expect((await store.extend({ worker, lease: 30_000, held })).lost).toEqual([])
 }

@@ -69,7 +69,7 @@ test('a job whose id was used before, and jobs whose ids look alike, have their 
   expect(given.sort()).toEqual([[4], [5]])
 })
 
-test('a job that takes the place of one that waits for its children waits for its own', async () => {
+test('a newer job cancels one that waits for its children, and waits for its own', async () => {
   factor = 1
   const sum = defineJob({
     name: 'sum',
@@ -82,7 +82,8 @@ test('a job that takes the place of one that waits for its children waits for it
   await mill.drain()
   expect(await first.state()).toBe('blocked')
   const second = await mill.enqueue(sum, [3])
-  expect(second.id).toBe(first.id)
+  expect(second.id).not.toBe(first.id)
+  expect(await first.state()).toBe('cancelled')
   await mill.queue('slow').resume()
   await mill.drain()
   expect(await second.result()).toEqual([3])

@@ -4,10 +4,13 @@ import { backoffDelay } from '../../src/core/backoff.js'
 import {
   findGuard,
   type GuardRecord,
+  heldAfter,
+  holdsKey,
   judgeWord,
   leftBehind,
   lookAgainIn,
   reopened,
+  toBeReopened,
 } from '../../src/core/guard.js'
 import { retryWindow } from '../../src/core/idempotency.js'
 import { compileBackoff } from '../../src/core/options.js'
@@ -75,15 +78,31 @@ describe('what is found under a key', () => {
   const b = { holder: 'b', byJob: false }
 
   test('a record whose job is replayed', () => {
-    const open = reopened({ ...done, byJob: true }, 99) as GuardRecord
     const own = { holder: 'a', byJob: true }
-    expect(reopened({ ...done, byJob: true }, 100)).toBeUndefined()
+    const marked = toBeReopened({ ...done, byJob: true }, 99) as GuardRecord
+    expect(toBeReopened({ ...done, byJob: true }, 100)).toBeUndefined()
+    expect([findGuard(marked, own, 99, live), findGuard(marked, own, 100, live)]).toEqual(['again', 'free'])
+    expect([findGuard(marked, b, 99, live), findGuard(marked, b, 100, live)]).toEqual(['done', 'free'])
+    const open = reopened(marked, 99)
     expect(findGuard(open, own, 200, live)).toBe('own')
     expect(findGuard(open, b, 200, live)).toBe('busy')
     expect(findGuard(open, b, 99, gone)).toBe('done')
     expect(findGuard(open, b, 100, gone)).toBe('free')
-    expect(leftBehind(open)).toEqual({ ...done, byJob: true, since: 99 })
-    expect(leftBehind(ofJob)).toBeUndefined()
+    expect(leftBehind(open, undefined)).toEqual({ ...done, byJob: true, since: 99 })
+    expect(leftBehind(open, 500), 'what stands is better than a hold').toEqual(leftBehind(open, undefined))
+    expect(leftBehind(ofJob, undefined)).toBeUndefined()
+  })
+
+  test('a record whose job died and left something done', () => {
+    const dead = { state: 'dead', unwinds: true, stepped: true } as const
+    expect(holdsKey(dead)).toBe(true)
+    expect(holdsKey({ ...dead, unwinds: false })).toBe(false)
+    expect(holdsKey({ ...dead, stepped: false })).toBe(false)
+    expect(holdsKey({ ...dead, state: 'cancelled' })).toBe(false)
+    expect([heldAfter(dead, 10, 5), heldAfter(dead, 0, 5)]).toEqual([15, undefined])
+    const kept = leftBehind(ofJob, 15)
+    expect(kept).toEqual({ ...ofJob, expiresAt: 15 })
+    expect(toBeReopened(kept as GuardRecord, 20)).toEqual(ofJob)
   })
 
   test('a lease, a job, a record', () => {

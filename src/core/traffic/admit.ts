@@ -15,6 +15,8 @@ export interface HeldJob {
   readonly job: Pick<NewJob, 'queue' | 'lane' | 'traffic'>
   readonly state: JobState
   readonly createdAt: number
+  /** It has steps, whose keys are those of its own input. */
+  readonly stepped: boolean
 }
 
 /** How a waiting job becomes another one. */
@@ -34,6 +36,8 @@ export interface Entrance<H extends HeldJob> {
   jobOf(holder: KeyHolder): H | undefined
   /** The waiting job becomes the new one, but for its id. */
   takeOver(held: H, job: NewJob, how: TakeOver): void
+  /** Cancels the waiting job, which lets go of its key. */
+  supersede(held: H): void
   hold(job: NewJob, rule: Dedupe): void
   /** Undefined for a queue without a limit on its depth, and for jobs that a handler added. */
   door(queue: string): Doorkeeper | undefined
@@ -91,10 +95,12 @@ export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): In
   const { now } = entrance
   const holder = entrance.holder(job.name, job.dedupe.key)
   const held = holder === undefined ? undefined : heldBy(entrance, holder)
-  const verdict = judgeDuplicate(job.dedupe, holder, held?.state, now)
-  if (verdict.do === 'insert') {
+  const verdict = judgeDuplicate(job.dedupe, holder, held, now)
+  if (verdict.do === 'insert' || verdict.do === 'supersede') {
     const result = admitNew(entrance, job, verdict.delay)
-    if (result.status === 'inserted' || result.status === 'deferred') entrance.hold(job, job.dedupe)
+    if (result.status !== 'inserted' && result.status !== 'deferred') return result
+    if (verdict.do === 'supersede') supersede(entrance, held as H)
+    entrance.hold(job, job.dedupe)
     return result
   }
   const { id } = holder as KeyHolder
@@ -128,6 +134,11 @@ function admitRelative(entrance: Entrance<HeldJob>, job: NewJob, family: NewFami
 function heldBy<H extends HeldJob>(entrance: Entrance<H>, holder: KeyHolder): H | undefined {
   const held = entrance.jobOf(holder)
   return held !== undefined && held.createdAt <= holder.since ? held : undefined
+}
+
+function supersede<H extends HeldJob>(entrance: Entrance<H>, held: H): void {
+  if (held.state === 'pending') entrance.door(held.job.queue)?.left(held.job.lane)
+  entrance.supersede(held)
 }
 
 function replace<H extends HeldJob>(entrance: Entrance<H>, held: H, job: NewJob, due: number): JobState {

@@ -36,18 +36,22 @@ export type DedupeVerdict =
   /** It gets the key, and starts no earlier than `delay` from now. */
   | { readonly do: 'insert'; readonly delay: number }
   | { readonly do: 'keep' }
+  /** The same as `insert`; the holder, which has taken steps for its own input, is cancelled. */
+  | { readonly do: 'supersede'; readonly delay: number }
   /** The holder becomes what the new one is, but for its id; due then instead of when the new one says, if given. */
   | { readonly do: 'replace'; readonly dueAt: number | undefined }
 
-/** `state` is that of the holder's job; undefined when it exists no more. */
+/** `job` is that of the holder; undefined when it exists no more. */
 export function judgeDuplicate(
   dedupe: Dedupe,
   holder: KeyHolder | undefined,
-  state: JobState | undefined,
+  job: { readonly state: JobState; readonly stepped: boolean } | undefined,
   now: number,
 ): DedupeVerdict {
+  const state = job?.state
   const insert = { do: 'insert', delay: dedupe.mode === 'debounce' ? dedupe.window : 0 } as const
   if (holder === undefined) return insert
+  if (newestWins(dedupe.mode) && isWaiting(state) && job?.stepped) return { ...insert, do: 'supersede' }
   switch (dedupe.mode) {
     case 'until-done':
       return state === undefined || isFinal(state) ? insert : { do: 'keep' }

@@ -105,7 +105,7 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
   story.attempt = 0
   story.crashes = 0
   story.retryDelay = 0
-  story.steps = undefined
+  story.startedAt = undefined
   forgetOwnChildren(entry)
   if (stays) return
   entry.kind = tables.kinds.of(entry.job)

@@ -33,6 +33,10 @@ export class Entry {
     storyOf(this).gates = gates
   }
 
+  get stepped(): boolean {
+    return this.story?.steps !== undefined
+  }
+
   constructor(seq: number, job: NewJob, kind: Kind, createdAt: number) {
     this.seq = seq
     this.job = job
@@ -51,6 +55,7 @@ class Story {
   retryDelay = 0
   /** When it was last promoted. */
   readyAt: number | undefined = undefined
+  /** When its last run began; undefined while none has, or while all that its runs did is forgotten. */
   startedAt: number | undefined = undefined
   finishedAt: number | undefined = undefined
   result: string | undefined = undefined

@@ -4,14 +4,18 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
+  heldAfter,
+  holdsKey,
   judgeWord,
   leftBehind,
   lookAgainIn,
   type NewGuard,
   reopened,
+  toBeReopened,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
+import type { Report } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -65,13 +69,24 @@ export function claimGuard(tables: Tables, { id }: { id: string }, own: NewGuard
   return { ...own, status, result, retryIn }
 }
 
-/** Completion writes the record, any other end lets go. */
-export function settleGuard(tables: Tables, { job }: Entry, outcome: Outcome, now: number): void {
+/** Completion writes the record; any other end lets go, unless something is left done. */
+export function settleGuard(
+  tables: Tables,
+  entry: Entry,
+  outcome: Outcome,
+  report: Report | undefined,
+  now: number,
+): void {
   if (!isFinal(outcome.to)) return
+  const { job } = entry
   const { key, retain } = job.guard as NewGuard
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
-  if (outcome.to !== 'completed') return letGo(tables, key, record)
+  if (outcome.to !== 'completed') {
+    const stepped = hasSteps(entry) || report?.steps !== undefined
+    const ended = { state: outcome.to, unwinds: job.unwinds === true, stepped }
+    return letGo(tables, key, record, heldAfter(ended, outcome.retain, now))
+  }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
 }
 
@@ -83,21 +98,25 @@ function completed(record: GuardRecord, result: string | undefined, expiresAt: n
 export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
-  if (record?.done === false) letGo(tables, job.guard.key, record)
+  if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
 }
 
-function letGo({ guards }: Tables, key: string, record: GuardRecord): void {
-  const left = leftBehind(record)
+function hasSteps({ story }: Entry): boolean {
+  return story?.steps !== undefined
+}
+
+function letGo({ guards }: Tables, key: string, record: GuardRecord, heldUntil?: number): void {
+  const left = leftBehind(record, heldUntil)
   if (left === undefined) guards.delete(key)
   else guards.set(key, left)
 }
 
-/** A job that is to be done again takes the key that its own record is under. */
+/** A job that lives again will take the key that its own record is under. */
 export function reopenGuard(tables: Tables, { job }: Entry, now: number): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
-  const open = record && reopened(record, now)
-  if (open !== undefined) tables.guards.set(job.guard.key, open)
+  const marked = record && toBeReopened(record, now)
+  if (marked !== undefined) tables.guards.set(job.guard.key, marked)
 }
 
 function heldBy({ guards }: Tables, key: string, id: string): GuardRecord | undefined {
@@ -135,11 +154,12 @@ function begin(
   now: number,
 ): Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'> {
   const record = guards.get(key)
-  const isLive = (id: string) => {
-    const job = jobs.get(id)
-    return job !== undefined && !isFinal(job.state)
+  const isHeld = (id: string) => {
+    const entry = jobs.get(id)
+    if (entry === undefined) return false
+    return holdsKey({ state: entry.state, unwinds: entry.job.unwinds === true, stepped: hasSteps(entry) })
   }
-  switch (findGuard(record, who, now, isLive)) {
+  switch (findGuard(record, who, now, isHeld)) {
     case 'free':
       guards.set(key, {
         ...who,
@@ -152,6 +172,9 @@ function begin(
       return begun
     case 'own':
       if (expiresAt !== undefined) guards.set(key, { ...(record as GuardRecord), expiresAt })
+      return begun
+    case 'again':
+      guards.set(key, reopened(record as GuardRecord, now))
       return begun
     case 'busy':
       return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }

@@ -1,10 +1,12 @@
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { admit, admitAll, type Entrance } from '../../core/traffic/admit.js'
+import { superseded } from '../../core/traffic/dedupe.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
 import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding } from './family.js'
+import { cancel } from './operate.js'
 import type { Tables } from './tables.js'
 
 /** Adds jobs. A job whose id exists is left as it stands. The caller has asked for room. */
@@ -43,6 +45,7 @@ function makeEntrance(
     holder: (name, key) => tables.holders.get(name, key),
     jobOf: ({ id }) => tables.jobs.get(id),
     takeOver: (entry, job, how) => takeOver(tables, entry, job, how, now),
+    supersede: (entry) => void cancel(tables, entry, { do: 'cancel', reason: superseded, retain: 0 }, now),
     hold: (job, rule) => holdKey(tables, job, rule, now),
     door: (queue) => doors?.of(queue),
     add: (job, dueAt) => add(tables, job, dueAt, now),

@@ -59,7 +59,7 @@ function apply(tables: Tables, entry: Entry, command: Command, index: number, no
   }
 }
 
-function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: number): Verdict {
+export function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel, now: number): Verdict {
   if (!cancellable.has(entry.state)) return 'refused'
   const story = storyOf(entry)
   story.cancelReason = reason
@@ -94,10 +94,13 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (!retryable.has(entry.state)) return 'refused'
   if (entry.state === 'completed' || command.change.fresh === true) {
     storyOf(entry).steps = undefined
+    storyOf(entry).startedAt = undefined
     forgetOwnChildren(entry)
   }
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)
+  const { guard } = command.change
+  if (guard !== undefined && guard?.key !== entry.job.guard?.key) letGoOfGuard(tables, entry)
   change(tables, entry, command.change)
   holdAgain(tables, entry, now)
   reopenGuard(tables, entry, now)

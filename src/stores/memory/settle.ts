@@ -48,7 +48,7 @@ function settleOne(
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
   const outcome = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
   if (outcome.to === 'cancelled') letGo(tables, entry)
-  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.traffic || outcome.hold > 0) {
     tables.traffic.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
@@ -71,9 +71,10 @@ function settleOne(
 }
 
 /** Why a job that would come back is not to. */
-function whyNot(tables: Tables, entry: Entry, { to }: Outcome, now: number): string | undefined {
+function whyNot(tables: Tables, entry: Entry, { to, idle }: Outcome, now: number): string | undefined {
   if (isFinal(to)) return undefined
-  const asked = entry.job.unwinds === true ? undefined : entry.story?.cancelReason
+  const hasToUndo = entry.job.unwinds === true && (!idle || entry.story?.startedAt !== undefined)
+  const asked = hasToUndo ? undefined : entry.story?.cancelReason
   return asked ?? (keepsKey(tables, entry, now) ? undefined : superseded)
 }
 
@@ -84,7 +85,7 @@ function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now
   if (outcome.spent) story.attempt++
   if (outcome.crashed) story.crashes++
   story.retryDelay = to === 'retrying' ? outcome.delay : 0
-  story.startedAt = lease.at
+  if (!outcome.idle || isFinal(to)) story.startedAt = lease.at
   story.finishedAt = isFinal(to) ? now : undefined
   story.result = outcome.result
   // One that unwinds has its reason until it has ended.

@@ -15,13 +15,13 @@ import type { Waiting } from './waiting.js'
 
 export type Cancel = (row: JobRow, reason: string, retain: number) => 'affected' | 'asked' | 'refused'
 
-interface CancelParts {
+export interface CancelParts {
   readonly pending: Pending
   readonly waiting: Waiting
   readonly families: Families
   /** What only it waited for is to be cancelled too. */
   readonly doom: (seq: number) => void
-  readonly signals: Signals
+  readonly signals: Pick<Signals, 'cancel' | 'changed'>
   readonly remove: Remove
 }
 

@@ -12,7 +12,7 @@ import {
 import type { Families } from './family.js'
 import { guardColumn, makeLetGo } from './guard.js'
 import type { Pending } from './pending.js'
-import { dedupe as sql, steps as stepsSql, waiting as waitingSql } from './sql.generated.js'
+import { dedupe as sql, waiting as waitingSql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
 
 /** Keys of jobs that are deduped, inside the current transaction. */
@@ -80,9 +80,7 @@ export interface HeldRow extends HeldJob {
   readonly guard: string | null
   readonly kind: Kind
   readonly readyAt: number | null
-  /** It has steps, which are not those of the job that it may become. */
-  readonly stepped: boolean
-  /** The same of children. */
+  /** It has children, which are not those of the job that it may become. */
   readonly isParent: boolean
 }
 
@@ -125,15 +123,13 @@ export function makeTakeOver(
   const { db, tally } = tables
   const replace = db.prepare(sql.replace)
   const letGoOfGuard = makeLetGo(tables)
-  const forgetSteps = db.prepare(stepsSql.forget)
   const forgetWaits = db.prepare(waitingSql.forget)
 
   return (held, job, { to, due, stays }, now) => {
-    const { seq, state, kind: before, readyAt, stepped, isParent } = held
+    const { seq, state, kind: before, readyAt, isParent } = held
     letGoOfGuard(held)
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
-    if (stepped) forgetSteps.run(seq)
     if (isParent) families.forgetOwn(seq)
     if (state === 'blocked') forgetWaits.run(seq)
     tally.add(before.id, state, -1)

@@ -4,23 +4,27 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
+  heldAfter,
+  holdsKey,
   judgeWord,
   lookAgainIn,
   type NewGuard,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
+import type { Report } from '../../core/store.js'
 import { parse } from './parse.js'
 import { guard as sql } from './sql.generated.js'
-import { stateName, type Tables, traits } from './tables.js'
+import { stateName, type Tables, traits, unwinds } from './tables.js'
+import type { Lease } from './token.js'
 
 /** Guards of jobs, inside the current transaction. Only kinds with the trait come here. */
 export interface JobGuards {
   /** Takes the key for a job that is claimed, if it is to be had. */
   claim(seq: number, id: string, now: number): ClaimedGuard | undefined
-  /** Completion writes the record, any other end lets go. */
-  settled(seq: number, id: string, outcome: Outcome, now: number): void
-  /** A job that is to be done again takes the key that its own record is under. */
+  /** Completion writes the record; any other end lets go, unless something is left done. */
+  settled(lease: Lease, id: string, outcome: Outcome, report: Report | undefined, now: number): void
+  /** A job that lives again will take the key that its own record is under. */
   reopen(seq: number, id: string, now: number): void
 }
 
@@ -31,6 +35,7 @@ export function hasGuard(kind: { readonly traits: number }): boolean {
 export function makeJobGuards(tables: Tables): JobGuards {
   const { db } = tables
   const ofJob = db.prepare<[number], string | null>(sql.ofJob).pluck()
+  const isStepped = db.prepare<[number], number>(sql.isStepped).pluck()
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
@@ -43,10 +48,14 @@ export function makeJobGuards(tables: Tables): JobGuards {
       const { status, result, retryIn } = keys.begin(own.key, { holder: id, byJob: true }, undefined, now)
       return { ...own, status, result, retryIn }
     },
-    settled(seq, id, outcome, now) {
+    settled({ seq, kind }, id, outcome, report, now) {
       if (!isFinal(outcome.to)) return
       const text = ofJob.get(seq) ?? null
-      if (outcome.to !== 'completed') return letGo({ id, guard: text })
+      if (outcome.to !== 'completed') {
+        const stepped = report?.steps !== undefined || isStepped.get(seq) !== undefined
+        const ended = { state: outcome.to, unwinds: unwinds(tables.kind(kind)), stepped }
+        return letGo({ id, guard: text }, heldAfter(ended, outcome.retain, now))
+      }
       const own = parse<NewGuard>(text)
       if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
     },
@@ -56,23 +65,25 @@ export function makeJobGuards(tables: Tables): JobGuards {
   }
 }
 
-/** Lets go of the key of a job that ends or becomes another one. What came of it stays. */
-export function makeLetGo({ db }: Tables): (job: GuardedRow) => void {
+/** Lets go of the key of a job that ends or becomes another one. What came of it stays; see leftBehind in core/guard.ts. */
+export function makeLetGo({ db }: Tables): (job: GuardedRow, heldUntil?: number) => void {
   const leaveBehind = db.prepare(sql.leaveBehind)
+  const holdOn = db.prepare(sql.holdOn)
   const letGo = db.prepare(sql.letGo)
-  return ({ id, guard }) => {
+  return ({ id, guard }, heldUntil) => {
     const own = parse<NewGuard>(guard)
     if (own === undefined || leaveBehind.run(own.key, id).changes === 1) return
-    letGo.run(own.key, id, 1)
+    if (heldUntil === undefined) letGo.run(own.key, id, 1)
+    else holdOn.run(heldUntil, own.key, id)
   }
 }
 
-/** A job that is to be done again takes the key that its own record is under. */
+/** A job that lives again will take the key that its own record is under. */
 export function makeReopen({ db }: Tables): (job: GuardedRow, now: number) => void {
-  const reopen = db.prepare(sql.reopen)
+  const mark = db.prepare(sql.toBeReopened)
   return ({ id, guard }, now) => {
     const own = parse<NewGuard>(guard)
-    if (own !== undefined) reopen.run(now, own.key, id, now)
+    if (own !== undefined) mark.run(own.key, id, now)
   }
 }
 
@@ -122,13 +133,21 @@ interface GuardRow {
   readonly stands_until: number | null
 }
 
+interface HolderRow {
+  readonly state: number
+  readonly kind: number
+  readonly stepped: number | null
+}
+
 type Begun = Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'>
 
-function makeKeys({ db }: Tables) {
+function makeKeys(tables: Tables) {
+  const { db } = tables
   const row = db.prepare<[string], GuardRow>(sql.find)
   const take = db.prepare(sql.take)
   const renew = db.prepare(sql.renew)
-  const stateOf = db.prepare<[string], number>(sql.stateOf).pluck()
+  const reopen = db.prepare(sql.reopen)
+  const holder = db.prepare<[string], HolderRow>(sql.holder)
 
   return { find, begin }
 
@@ -154,12 +173,15 @@ function makeKeys({ db }: Tables) {
     now: number,
   ): Begun {
     const record = find(key)
-    switch (findGuard(record, who, now, isLive)) {
+    switch (findGuard(record, who, now, isHeld)) {
       case 'free':
         take.run(key, who.holder, who.byJob ? 1 : 0, now, expiresAt ?? null)
         return begun
       case 'own':
         if (expiresAt !== undefined) renew.run(expiresAt, key)
+        return begun
+      case 'again':
+        reopen.run(now, key)
         return begun
       case 'busy':
         return { status: 'busy', result: undefined, retryIn: lookAgainIn(record as GuardRecord, now) }
@@ -168,9 +190,15 @@ function makeKeys({ db }: Tables) {
     }
   }
 
-  function isLive(job: string): boolean {
-    const state = stateOf.get(job)
-    return state !== undefined && !isFinal(stateName(state))
+  function isHeld(job: string): boolean {
+    const row = holder.get(job)
+    if (row === undefined) return false
+    const { state, kind, stepped } = row
+    return holdsKey({
+      state: stateName(state),
+      unwinds: unwinds(tables.kind(kind)),
+      stepped: stepped === 1,
+    })
   }
 }
 

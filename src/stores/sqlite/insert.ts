@@ -31,6 +31,7 @@ export function makeInsert(
   pending: Pending,
   families: Families,
   signals: Told,
+  supersede: (id: string) => void,
 ): Insert {
   const { db, tally, clock } = tables
   const plain = db.prepare(sql.plain)
@@ -91,6 +92,10 @@ export function makeInsert(
         // It may have come in this very call, and must stand in line by then.
         run.end()
         takeOver(held, job, how, now)
+      },
+      supersede: ({ id }) => {
+        run.end()
+        supersede(id)
       },
       hold: (job, rule) => holders.hold(job.name, rule.key, job.id, now, holderExpiresAt(rule, now)),
       door: (queue) => doors?.of(queue),

@@ -2,11 +2,15 @@ import type { Clock } from '../../core/clock.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import type { BreakerPhase } from '../../core/traffic/breaker.js'
+import { superseded } from '../../core/traffic/dedupe.js'
+import { type CancelParts, makeCancel } from './cancel.js'
 import type { Database } from './connection.js'
+import { makeDoomMark } from './doom.js'
 import { makeFamilies } from './family.js'
 import { makeInsert } from './insert.js'
 import { makePending } from './pending.js'
-import { makeForgetDeath } from './settle.js'
+import { type JobRow, makeRead } from './read.js'
+import { makeForgetDeath, makeRemove } from './settle.js'
 import { makeSteps } from './steps.js'
 import { Tables } from './tables.js'
 import { makeTraffic } from './traffic.js'
@@ -20,7 +24,12 @@ export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts
   const steps = makeSteps(tables)
   const waiting = makeWaiting(tables, steps, pending)
   const families = makeFamilies(tables, pending, waiting, makeForgetDeath(tables))
-  const insert = makeInsert(tables, traffic, places, pending, families, signals)
+  const supersede = makeSupersede(
+    tables,
+    { pending, waiting, families },
+    makeRead(tables, families, steps).row,
+  )
+  const insert = makeInsert(tables, traffic, places, pending, families, signals, supersede)
   return { tables, traffic, places, pending, steps, waiting, families, insert, insertAtOnce }
 
   function insertAtOnce(jobs: readonly NewJob[]): InsertResult[] {
@@ -34,6 +43,21 @@ export function makeInserting(db: Database, clock: Clock, signals: ToldOfInserts
       places.forget()
       tables.forget()
     }
+  }
+}
+
+/** Cancels a job that waits, for a newer one. Who waits for its end hears of it when they look. */
+function makeSupersede(
+  tables: Tables,
+  parts: Pick<CancelParts, 'pending' | 'waiting' | 'families'>,
+  rowOf: (id: string) => JobRow | undefined,
+): (id: string) => void {
+  const doom = makeDoomMark(tables)
+  const signals = { cancel() {}, changed() {} }
+  const cancel = makeCancel(tables, { ...parts, doom, signals, remove: makeRemove(tables) })
+  return (id) => {
+    const row = rowOf(id)
+    if (row !== undefined) cancel(row, superseded, 0)
   }
 }
 

@@ -9,6 +9,7 @@ import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
 import { guardColumn, makeLetGo, makeReopen } from './guard.js'
+import { parse } from './parse.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
@@ -104,7 +105,8 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (!retryable.has(state)) return 'refused'
     takeOut(row, state)
     const { change } = command
-    if (state === 'completed' || change.fresh === true) {
+    const forgets = state === 'completed' || change.fresh === true
+    if (forgets) {
       if (row.stepped === 1) steps.forget(row.seq)
       families.forgetOwn(row.seq)
     }
@@ -125,6 +127,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     const dueAt = to === 'scheduled' ? now + delay : null
     if (change.dedupe === undefined) holders.holdAgain(row, now)
     else holdOther(row, change.dedupe, now)
+    if (otherGuard !== undefined && otherGuard?.key !== parse<NewGuard>(row.guard)?.key) letGoOfGuard(row)
     const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
     if (otherGuard !== undefined) setGuard.run(guard, row.seq)
     reopenGuard({ id: row.id, guard }, now)
@@ -135,6 +138,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
       now,
       change.input ?? null,
       change.overrides ?? null,
+      forgets ? 1 : 0,
       row.seq,
     )
     if (change.traffic !== undefined) {

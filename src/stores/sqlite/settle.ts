@@ -140,7 +140,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
-      if (hasGuard(kind)) guards.settled(lease.seq, settlement.id, outcome, now)
+      if (hasGuard(kind)) guards.settled(lease, settlement.id, outcome, settlement.report, now)
       if (outcome.hold > 0 || hasTraffic(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
@@ -174,7 +174,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         outcome.crashed ? 1 : 0,
         outcome.to === 'retrying' ? outcome.delay : 0,
         dueAt ?? null,
-        at,
+        outcome.idle && !final ? null : at,
         final ? now : null,
         final ? now + outcome.retain : null,
         outcome.result ?? null,
@@ -201,9 +201,10 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
   function heeded({ id, outcome }: Settlement, { seq, kind }: Lease, now: number): Outcome {
     if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
-    const { reason, dedupe, created_at } = askedOf.get(seq) ?? nobody
+    const { reason, dedupe, created_at, started_at } = askedOf.get(seq) ?? nobody
     const job = { id, kind, dedupe, created_at }
-    const asked = unwinds(tables.kind(kind)) ? null : reason
+    const hasToUndo = unwinds(tables.kind(kind)) && (!outcome.idle || started_at !== null)
+    const asked = hasToUndo ? null : reason
     const comesBack = outcome.to !== 'cancelled' && asked === null
     const givesWay = comesBack && !holders.keepsKey(job, now)
     const after = heedCancel(outcome, asked ?? (givesWay ? superseded : undefined))
@@ -260,9 +261,10 @@ interface Asked {
   readonly reason: string | null
   readonly dedupe: string | null
   readonly created_at: number
+  readonly started_at: number | null
 }
 
-const nobody: Asked = { reason: null, dedupe: null, created_at: 0 }
+const nobody: Asked = { reason: null, dedupe: null, created_at: 0, started_at: null }
 
 /** Whether there is any of it between two positions. */
 interface Beside {

@@ -53,7 +53,8 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
   replace: `
 UPDATE millrace_job SET
   kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
-  dedupe = ?, guard = ?, stepped = NULL, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?
+  dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?,
+  started_at = NULL
 WHERE seq = ?
 `,
   held: `
@@ -255,19 +256,28 @@ UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = N
   letGo: `
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 `,
+  toBeReopened: `
+UPDATE millrace_guard SET stands_until = iif(done, expires_at, stands_until), expires_at = iif(done, expires_at, NULL)
+WHERE key = ? AND holder = ? AND by_job = 1 AND (done = 0 OR expires_at > ?)
+`,
   reopen: `
-UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL, stands_until = expires_at
-WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
+UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL WHERE key = ?
 `,
   leaveBehind: `
 UPDATE millrace_guard SET done = 1, expires_at = stands_until, stands_until = NULL
-WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0 AND stands_until IS NOT NULL
+WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 `,
   ofJob: `
 SELECT guard FROM millrace_job WHERE seq = ?
 `,
-  stateOf: `
-SELECT state FROM millrace_job WHERE id = ?
+  isStepped: `
+SELECT 1 FROM millrace_job WHERE seq = ? AND stepped = 1
+`,
+  holdOn: `
+UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
+`,
+  holder: `
+SELECT state, kind, stepped FROM millrace_job WHERE id = ?
 `,
   isExpired: `
 SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1
@@ -316,7 +326,7 @@ UPDATE millrace_job SET cancel_reason = ? WHERE seq = ?
   retry: `
 UPDATE millrace_job SET
   state = ?, kind = ?, due_at = ?, ready_at = ?, attempt = 0, crashes = 0, retry_delay = 0, input = coalesce(?, input),
-  overrides = coalesce(?, overrides), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
+  overrides = coalesce(?, overrides), started_at = iif(?, NULL, started_at), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
 `,
@@ -481,13 +491,13 @@ WHERE seq = ?
 `,
   move: `
 UPDATE millrace_job SET
-  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
+  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = coalesce(?, started_at),
   finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 `,
   asked: `
-SELECT cancel_reason AS reason, dedupe, created_at FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe, created_at, started_at FROM millrace_job WHERE seq = ?
 `,
   ready: `
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)

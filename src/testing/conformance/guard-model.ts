@@ -23,13 +23,14 @@ import {
 } from './helpers.js'
 import type { FastCheck } from './model-steps.js'
 import { checkProperty, type PropertyOptions } from './property.js'
+import { done } from './steps.js'
 
 const keys = ['a', 'b'] as const
 const retain = 20_000
 const callerLease = 5_000
 
 type Step =
-  | { readonly do: 'insert'; readonly key: string; readonly kept: boolean }
+  | { readonly do: 'insert'; readonly key: string; readonly kept: boolean; readonly unwinds: boolean }
   | { readonly do: 'claim'; readonly handle: number }
   | { readonly do: 'settle'; readonly which: number; readonly how: How }
   | { readonly do: 'crash' }
@@ -69,7 +70,15 @@ function stepsOf(fc: FastCheck): Arbitrary<Step[]> {
   const caller = fc.constantFrom('x', 'y')
   const command = fc.constantFrom('cancel' as const, 'retry' as const, 'remove' as const)
   const step: Arbitrary<Step> = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ do: fc.constant('insert' as const), key, kept: fc.boolean() }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('insert' as const),
+        key,
+        kept: fc.boolean(),
+        unwinds: fc.boolean(),
+      }),
+    },
     { weight: 4, arbitrary: fc.record({ do: fc.constant('claim' as const), handle: fc.nat(1) }) },
     { weight: 4, arbitrary: fc.record({ do: fc.constant('settle' as const), which, how }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
@@ -100,6 +109,8 @@ class World {
   #claims = 0
   readonly #keyOf = new Map<string, string>()
   readonly #kept = new Map<string, boolean>()
+  /** Those whose runs leave something done. */
+  readonly #unwinding = new Set<string>()
   readonly #jobs: string[] = []
   /** Leases that may still stand, and who has them. */
   #held: { readonly job: ClaimedJob; readonly worker: string }[] = []
@@ -120,7 +131,9 @@ class World {
   async take(step: Step): Promise<void> {
     switch (step.do) {
       case 'insert': {
-        const id = await insertOne(this.#store(), { guard: { key: step.key, retain }, maxCrashes: 1_000 })
+        const guard = { key: step.key, retain }
+        const id = await insertOne(this.#store(), { guard, unwinds: step.unwinds, maxCrashes: 1_000 })
+        if (step.unwinds) this.#unwinding.add(id)
         this.#jobs.push(id)
         this.#keyOf.set(id, step.key)
         this.#kept.set(id, step.kept)
@@ -149,7 +162,12 @@ class World {
     const { status, result } = job.guard ?? {}
     const stored = this.#storedUnder(key)
     const holder = this.#holderOf(key)
-    if (holder === job.id) assert.equal(status, 'begun', 'it goes on under its own key')
+    if (stored?.by === job.id) {
+      assert.equal(status, 'begun', 'what it did itself is to be done again')
+      this.#holding.set(key, { holder: job.id, until: Number.POSITIVE_INFINITY })
+      this.#before.set(key, stored)
+      this.#stored.delete(key)
+    } else if (holder === job.id) assert.equal(status, 'begun', 'it goes on under its own key')
     else if (stored !== undefined) assert.deepEqual([status, result], ['done', stored.result])
     else if (holder !== undefined) assert.equal(status, 'busy', `${holder} has the key`)
     else {
@@ -167,9 +185,13 @@ class World {
     const { job, worker } = entry
     const result = `"${++this.#results}"`
     const outcome = this.#outcome(job, how, result)
-    assert.equal(await settle(this.#store(), job, outcome, { worker }), 'applied')
+    const unwinds = this.#unwinding.has(job.id)
+    const report = { progress: undefined, logs: undefined, steps: [done('s')] }
+    const options = unwinds ? { worker, report } : { worker }
+    assert.equal(await settle(this.#store(), job, outcome, options), 'applied')
     const key = this.#keyOf.get(job.id) as string
     if (job.guard?.status === 'begun' && outcome.to === 'completed') this.#keep(key, job.id, result)
+    else if (unwinds && outcome.to === 'dead') this.#dieWithKey(key, job.id, outcome.retain)
     else if (isFinal(outcome.to)) this.#letGo(key, job.id)
   }
 
@@ -220,12 +242,7 @@ class World {
     if (affected.length === 0) return
     const key = this.#keyOf.get(id) as string
     if (command !== 'retry') return this.#letGo(key, id)
-    const stored = this.#storedUnder(key)
-    if (stored?.by !== id) return
-    // What it did itself is to be done again, and stands until it is.
-    this.#holding.set(key, { holder: id, until: Number.POSITIVE_INFINITY })
-    this.#before.set(key, stored)
-    this.#stored.delete(key)
+    if (this.#holderOf(key) === id) this.#holding.set(key, { holder: id, until: Number.POSITIVE_INFINITY })
   }
 
   async #call({ key, caller, word }: Extract<Step, { do: 'call' }>): Promise<void> {
@@ -262,6 +279,7 @@ class World {
   /** All that is left gets done, and then every key is free or remembers. */
   async end(): Promise<void> {
     await this.#crash()
+    for (let which = 0; which < this.#jobs.length; which++) await this.#operate(which, 'retry')
     for (let round = 0; round < 100; round++) {
       await this.#pass(6_000)
       for (let i = 0; i < this.#jobs.length; i++) {
@@ -300,6 +318,13 @@ class World {
     this.#holding.delete(key)
     this.#before.delete(key)
     this.#stored.set(key, { result, by: holder, until: this.#now + retain })
+  }
+
+  /** It has the key as long as it is kept, unless an earlier result of it stands. */
+  #dieWithKey(key: string, holder: string, kept: number): void {
+    if (this.#holderOf(key) !== holder) return
+    if (kept === 0 || this.#before.has(key)) return this.#letGo(key, holder)
+    this.#holding.set(key, { holder, until: this.#now + kept })
   }
 
   #letGo(key: string, holder: string): void {

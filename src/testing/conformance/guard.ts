@@ -19,6 +19,7 @@ import {
   rescue,
   retention,
   retryIn,
+  running,
   settle,
   stateOf,
   statesOf,
@@ -27,6 +28,7 @@ import {
   type Test,
   wait,
 } from './helpers.js'
+import { done } from './steps.js'
 
 const day = 86_400_000
 
@@ -261,12 +263,101 @@ export function guardTests(test: Test): void {
       const id = await insertOne(store, guarded('k', 50_000))
       await settle(store, await claimOne(store), complete('1'))
       await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.equal((await foundBy(store)).result, '1')
+      const again = await claimOne(store)
       assert.equal((await foundBy(store)).status, 'busy', 'others wait for what comes of it now')
-      await end(store, await claimOne(store))
+      await end(store, again)
       assert.deepEqual(await foundBy(store), { status: 'done', result: '1', retryIn: undefined })
       await advance(50_000)
       await sweep(store)
       assert.equal((await foundBy(store)).status, 'begun')
+    })
+  }
+
+  for (const [what, end, found] of [
+    ['is removed', (store: Store, id: string) => store.operate({ ids: [id] }, { do: 'remove' }), 'begun'],
+    [
+      'is replayed and completes',
+      async (store: Store, id: string) => {
+        await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+        const job = await claimOne(store)
+        assert.equal(job.guard?.status, 'begun')
+        await settle(store, job, complete('1'))
+      },
+      'done',
+    ],
+    [
+      'is replayed under another key',
+      (store: Store, id: string) => {
+        const change = { guard: { key: 'other', retain: 1_000 } }
+        return store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change })
+      },
+      'begun',
+    ],
+  ] as const) {
+    test(`a job that unwinds and died with steps has its key until it ${what}`, async ({
+      store,
+      advance,
+    }) => {
+      const job = await running(store, { ...guarded(), queue: 'main', unwinds: true })
+      const report = { progress: undefined, logs: undefined, steps: [done('s')] }
+      await settle(store, job, die(), { report })
+      assert.equal((await foundBy(store)).status, 'busy')
+      await advance(retention.dead - 1)
+      await sweep(store)
+      assert.equal((await foundBy(store)).status, 'busy')
+      await end(store, job.id)
+      assert.equal((await foundBy(store)).status, found)
+    })
+  }
+
+  test('its key is free when it is kept no longer', async ({ store, advance }) => {
+    const report = { progress: undefined, logs: undefined, steps: [done('s')] }
+    const unwinds = { ...guarded(), queue: 'main', unwinds: true }
+    await settle(store, await running(store, unwinds), die(undefined, { completed: 0, dead: 0 }), { report })
+    const job = await running(store, unwinds)
+    assert.equal(job.guard?.status, 'begun')
+    await settle(store, job, die(), { report })
+    await advance(retention.dead)
+    await sweep(store)
+    assert.equal((await foundBy(store)).status, 'begun')
+  })
+
+  test('one that was replayed has it as long as it takes', async ({ store, advance }) => {
+    const job = await running(store, { ...guarded(), queue: 'main', unwinds: true })
+    const report = { progress: undefined, logs: undefined, steps: [done('s')] }
+    await settle(store, job, die(), { report })
+    await store.operate({ ids: [job.id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await advance(retention.dead)
+    await sweep(store)
+    assert.equal((await foundBy(store)).status, 'busy')
+  })
+
+  test('nobody waits for a replay that is for later', async ({ store, advance }) => {
+    const id = await insertOne(store, guarded('k', 50_000))
+    await settle(store, await claimOne(store), complete('1'))
+    await store.operate({ ids: [id] }, { do: 'retry', delay: 1_000, spacing: 0, change: {} })
+    await insertOne(store, guarded('k', 50_000))
+    const other = await claimOne(store)
+    assert.deepEqual([other.guard?.status, other.guard?.result], ['done', '1'])
+    await settle(store, other, complete('1'))
+    await advance(1_000)
+    await sweep(store)
+    const job = await claimOne(store)
+    assert.deepEqual([job.id, job.guard?.status], [id, 'begun'])
+    assert.equal((await foundBy(store)).status, 'busy')
+  })
+
+  for (const command of [{ do: 'cancel', reason: 'no', retain: 0 }, { do: 'remove' }] as const) {
+    test(`a replay that is ended before it ran (${command.do}) leaves the record as it was`, async ({
+      store,
+    }) => {
+      const id = await insertOne(store, guarded())
+      await settle(store, await claimOne(store), complete('1'))
+      await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+      assert.deepEqual((await store.operate({ ids: [id] }, command)).affected, [id])
+      await insertOne(store, { ...guarded(), id })
+      assert.equal((await claimOne(store)).guard?.status, 'done', 'the id is used by another job now')
     })
   }
 

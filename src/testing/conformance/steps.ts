@@ -177,15 +177,20 @@ export function stepTests(test: Test): void {
     for (const id of many) await expectForgotten(store, id)
   })
 
-  test('a job that takes the place of another does not get its steps', async ({ store }) => {
+  test('a job that has steps is cancelled for a newer one of its key, which has its own id', async ({
+    store,
+  }) => {
     const dedupe = { key: 'k', mode: 'replace', window: 0, most: 0 } as const
     const first = await running(store, { queue: 'main', dedupe })
     await write(store, first, [done('a')])
     await settle(store, first, released())
-    await store.insert([newJob({ dedupe, input: '"new"' })])
+    const newer = newJob({ dedupe, input: '"new"' })
+    const [result] = await store.insert([newer])
+    assert.equal(result?.status, 'inserted')
+    assert.equal(await exists(store, first.id), false)
     const job = await claimOne(store)
-    assert.deepEqual([job.id, job.input, job.stepped], [first.id, '"new"', false])
-    assert.deepEqual(await stepsOf(store, job.id), [])
+    assert.deepEqual([job.id, job.input, job.stepped], [newer.id, '"new"', false])
+    assert.equal((await store.insert([newJob({ dedupe })]))[0]?.status, 'inserted', 'it has the key')
   })
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '../../core/job.js'
-import { released } from '../../core/lifecycle.js'
+import { putOff, released, unstarted } from '../../core/lifecycle.js'
 import type { Store } from '../../core/store.js'
 import {
   claimOne,
@@ -21,7 +21,7 @@ import {
   type Test,
   totalOf,
 } from './helpers.js'
-import { sleeping, stepsOf } from './steps.js'
+import { done, sleeping, stepsOf } from './steps.js'
 import { wait } from './waiting.js'
 
 const unwinds = { queue: 'main', unwinds: true }
@@ -33,6 +33,56 @@ export function unwindingTests(test: Test): void {
     assert.deepEqual((await store.operate({ ids }, cancel)).affected, ids)
     for (const id of ids) assert.equal(await stateOf(store, id), 'cancelled')
   })
+
+  for (const [name, change] of [
+    ['completed', {}],
+    ['dead', { fresh: true }],
+  ] as const) {
+    test(`one that was ${name} and is to begin anew has nothing to undo until it has begun`, async ({
+      store,
+    }) => {
+      const job = await running(store, unwinds)
+      const report = { progress: undefined, logs: undefined, steps: [done('s')] }
+      await settle(store, job, name === 'dead' ? die() : complete(), { report })
+      await store.operate({ ids: [job.id] }, { do: 'retry', delay: 0, spacing: 0, change })
+      assert.equal((await read(store, job.id)).startedAt, undefined)
+      assert.deepEqual((await store.operate({ ids: [job.id] }, cancel)).affected, [job.id])
+      assert.equal(await stateOf(store, job.id), 'cancelled')
+    })
+  }
+
+  test('one that died and goes on may have something to undo', async ({ store }) => {
+    const job = await running(store, unwinds)
+    await settle(store, job, die())
+    await store.operate({ ids: [job.id] }, { do: 'retry', delay: 5, spacing: 0, change: {} })
+    assert.deepEqual((await store.operate({ ids: [job.id] }, cancel)).asked, [job.id])
+  })
+
+  for (const [name, outcome] of [
+    ['put off', putOff(5_000)],
+    ['given back', unstarted()],
+  ] as const) {
+    test(`one that was only ${name} has not begun`, async ({ store }) => {
+      const job = await running(store, unwinds)
+      assert.equal(await settle(store, job, outcome), 'applied')
+      assert.equal((await read(store, job.id)).startedAt, undefined)
+      assert.deepEqual((await store.operate({ ids: [job.id] }, cancel)).affected, [job.id])
+    })
+
+    test(`one that is cancelled before it is ${name} ends with that, unless it began before`, async ({
+      store,
+    }) => {
+      const job = await running(store, unwinds)
+      await store.operate({ ids: [job.id] }, cancel)
+      assert.equal(await settle(store, job, outcome), 'cancelled')
+      assert.equal(await stateOf(store, job.id), 'cancelled')
+      const begun = await running(store, unwinds)
+      await settle(store, begun, released())
+      const again = await claimOne(store)
+      await store.operate({ ids: [begun.id] }, cancel)
+      assert.equal(await settle(store, again, outcome), 'applied')
+    })
+  }
 
   for (const [name, leave] of [
     ['retrying', (store, job) => settle(store, job, retryIn(5_000))],

@@ -186,18 +186,17 @@ export function waitingTests(test: Test): void {
     assert.equal((await claimOne(store)).id, first.id)
   })
 
-  test('a job that takes the place of one that waits is ready, and nothing wakes it twice', async ({
-    store,
-  }) => {
+  test('a job that waits and is cancelled for a newer one is woken by nothing', async ({ store }) => {
     const dedupe = { key: 'k', mode: 'replace', window: 0, most: 0 } as const
     const first = await running(store, { queue: 'main', dedupe })
     const until = (await timeOf(store)) + 50
     const wanted = { until, signals: [{ key: 's', step: 's', after: 0 }] }
     await wait(store, first, wanted, [sleeping('s', until)])
-    await store.insert([newJob({ dedupe, input: '"new"' })])
+    const newer = newJob({ dedupe, input: '"new"' })
+    await store.insert([newer])
     assert.equal((await store.signal([{ key: 's', id: '1', payload: '1', retain: 0 }]))[0]?.woken, 0)
     const job = await claimOne(store)
-    assert.deepEqual([job.id, job.input, job.stepped], [first.id, '"new"', false])
+    assert.deepEqual([job.id, job.input, job.stepped], [newer.id, '"new"', false])
   })
 }
 

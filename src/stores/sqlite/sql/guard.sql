@@ -16,19 +16,28 @@ UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = N
 -- :letGo
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 
+-- :toBeReopened  see toBeReopened in core/guard.ts
+UPDATE millrace_guard SET stands_until = iif(done, expires_at, stands_until), expires_at = iif(done, expires_at, NULL)
+WHERE key = ? AND holder = ? AND by_job = 1 AND (done = 0 OR expires_at > ?)
+
 -- :reopen  see reopened in core/guard.ts
-UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL, stands_until = expires_at
-WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
+UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL WHERE key = ?
 
 -- :leaveBehind  see leftBehind in core/guard.ts
 UPDATE millrace_guard SET done = 1, expires_at = stands_until, stands_until = NULL
-WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0 AND stands_until IS NOT NULL
+WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 
 -- :ofJob
 SELECT guard FROM millrace_job WHERE seq = ?
 
--- :stateOf
-SELECT state FROM millrace_job WHERE id = ?
+-- :isStepped
+SELECT 1 FROM millrace_job WHERE seq = ? AND stepped = 1
+
+-- :holdOn  the job that has it is dead and left something done
+UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
+
+-- :holder
+SELECT state, kind, stepped FROM millrace_job WHERE id = ?
 
 -- :isExpired
 SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1

@@ -10,7 +10,7 @@ UPDATE millrace_job SET cancel_reason = ? WHERE seq = ?
 -- :retry  a new life: attempts, crashes and what came of them start again
 UPDATE millrace_job SET
   state = ?, kind = ?, due_at = ?, ready_at = ?, attempt = 0, crashes = 0, retry_delay = 0, input = coalesce(?, input),
-  overrides = coalesce(?, overrides), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
+  overrides = coalesce(?, overrides), started_at = iif(?, NULL, started_at), finished_at = NULL, expires_at = NULL, result = NULL, cause = NULL,
   cancel_reason = NULL, progress = NULL
 WHERE seq = ?
 

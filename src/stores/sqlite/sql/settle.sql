@@ -46,13 +46,13 @@ WHERE seq = ?
 
 -- :move  any other outcome
 UPDATE millrace_job SET
-  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = ?,
+  state = ?, attempt = attempt + ?, crashes = crashes + ?, retry_delay = ?, due_at = ?, started_at = coalesce(?, started_at),
   finished_at = ?, expires_at = ?, result = ?, failure = coalesce(?, failure), cause = ?, cancel_reason = iif(?, cancel_reason, ?)
 WHERE seq = ?
 RETURNING id, attempt, crashes
 
 -- :asked  why the running job was asked to stop, and its key where a newer job may have it
-SELECT cancel_reason AS reason, dedupe, created_at FROM millrace_job WHERE seq = ?
+SELECT cancel_reason AS reason, dedupe, created_at, started_at FROM millrace_job WHERE seq = ?
 
 -- :ready
 INSERT INTO millrace_ready (queue, lane, seq) VALUES (?, ?, ?)
