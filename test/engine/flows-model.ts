@@ -10,6 +10,8 @@ type Kind = 'work' | 'fan' | 'join' | 'batch' | 'note'
 
 interface Link {
   end: End | undefined
+  /** Which time it was done, of those that its parent waited for. */
+  times?: number
 }
 
 export interface NodePlan {
@@ -237,9 +239,9 @@ export class FlowModel {
   #undo(below: ReadonlySet<ModelNode>): void {
     const isOther = (id: string) => !below.has(this.of(id))
     for (const node of below)
-      for (const [child, { end }] of node.state === 'gone' ? [] : node.links) {
-        const { plan, state, doneTimes } = this.of(child)
-        const done = `${child} ${doneTimes}`
+      for (const [child, { end, times }] of node.state === 'gone' ? [] : node.links) {
+        const { plan, state } = this.of(child)
+        const done = `${child} ${times}`
         const others = state === 'gone' ? [] : plan.parents.filter(isOther).map((id) => this.of(id))
         if (end !== 'completed' || !plan.undone) continue
         if (others.length === 0) this.undone.add(done)
@@ -288,6 +290,7 @@ export class FlowModel {
       const link = parent.links.get(node.plan.id)
       if (link === undefined || link.end !== undefined || parent.state === 'gone') continue
       link.end = end
+      link.times = node.doneTimes
       const isFirstDeath = parent.plan.kind === 'batch' && end === 'dead' && !parent.alarmed
       if (isFirstDeath) parent.alarmed = true
       if (parent.state === 'blocked' && (!parent.waits || isFirstDeath)) parent.state = 'pending'
