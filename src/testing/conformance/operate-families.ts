@@ -9,8 +9,8 @@ export function operateFamilies(test: Test): void {
   test('a job that was woken by the removal of its child is removed as the ready job that it is', async ({
     store,
   }) => {
-    const [low, middle, top] = await adopted(store)
-    const report = await store.operate({ filter: { state: 'blocked' }, limit: 10 }, { do: 'remove' })
+    const [low, middle, top] = await chain(store)
+    const report = await store.operate({ ids: [middle, top] }, { do: 'remove' })
     assert.deepEqual([report.affected, report.refused], [[middle, top], []])
     assert.deepEqual(await store.get([middle, top]), [undefined, undefined])
     await countsAreTrue(store)
@@ -20,8 +20,8 @@ export function operateFamilies(test: Test): void {
   test('a job that was woken by the cancel of its child is cancelled as the ready job that it is', async ({
     store,
   }) => {
-    const [low, middle, top] = await adopted(store)
-    const report = await store.operate({ filter: { state: 'blocked' }, limit: 10 }, cancelCommand)
+    const [low, middle, top] = await chain(store)
+    const report = await store.operate({ ids: [middle, top] }, cancelCommand)
     assert.deepEqual([report.affected, report.refused], [[middle, top], []])
     for (const id of [low, middle, top]) assert.equal(await stateOf(store, id), 'cancelled')
     await countsAreTrue(store)
@@ -63,13 +63,12 @@ export function operateFamilies(test: Test): void {
   })
 }
 
-/** Three in a row, the blocked one in the middle older than the one that waits for it. */
-async function adopted(store: Store): Promise<[low: string, middle: string, top: string]> {
-  const middle = parent()
-  const low = childOf([middle])
-  await store.insert([middle, low])
+/** Three in a row; the last one waits for the middle one, which waits for the first. */
+async function chain(store: Store): Promise<[low: string, middle: string, top: string]> {
   const top = parent()
-  await store.insert([top, childOf([top], { id: middle.id }, { waits: 'sealed' })])
+  const middle = childOf([top], {}, { waits: 'sealed' })
+  const low = childOf([middle])
+  await store.insert([top, middle, low])
   return [low.id, middle.id, top.id]
 }
 
