@@ -86,7 +86,7 @@ function isStranger(entrance: Entrance<HeldJob>, job: NewJob): boolean {
   return !entrance.knows(job, family)
 }
 
-export function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
+function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
   const state = entrance.stateOf(job)
   if (state !== undefined) return { status: isStranger(entrance, job) ? 'orphaned' : 'duplicate', state }
   if (job.family !== undefined) return admitRelative(entrance, job, job.family)

@@ -1,6 +1,6 @@
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { admit, admitAll, type Entrance } from '../../core/traffic/admit.js'
+import { admitAll, type Entrance } from '../../core/traffic/admit.js'
 import { superseded } from '../../core/traffic/dedupe.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
@@ -29,7 +29,7 @@ export function insertFromHandler(
 ): void {
   const building = newBuilding(by)
   const entrance = makeEntrance(tables, undefined, building, now)
-  for (const job of jobs) admit(entrance, job)
+  admitAll(entrance, jobs)
   endBuilding(tables, building, now)
 }
 
