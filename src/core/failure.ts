@@ -19,7 +19,7 @@ export function describeFailure(job: string, thrown: unknown): Failure {
     code: code === undefined ? undefined : clean(code, bounds.nameLength),
     // Who died of the same thing, however far from it, is one group; apart from it, because retrying them is no use.
     cause: root === undefined ? fingerprint(job, name, message, stack) : hash(`${code}\n${root.cause}`),
-    ...(root !== undefined && { root }),
+    ...(root !== undefined && { child: clean(read(thrown, 'value') ?? root.id, bounds.idLength), root }),
   }
 }
 

@@ -35,6 +35,11 @@ export interface ParentLink {
   readonly wakes: boolean
   /** What undoes the child, for the worker of the parent. Opaque to a store. */
   readonly undo: string | undefined
+  /**
+   * Of a child that a step of the parent's run adds: the id that all children of this step share. The parent waits for
+   * them in its run only, fan by fan, and forgets them with its steps.
+   */
+  readonly fan?: string | undefined
 }
 
 /** The same of a job that is there. A job without parents that never had children has none. */
@@ -90,6 +95,7 @@ export function standsInTheWay(end: FinalState, policy: FailurePolicy): boolean 
 /** What a store knows of a parent. */
 export interface Parent {
   readonly state: JobState
+  /** What it waits for before it runs: neither children of its steps nor what has ended. */
   readonly waiting: number
 }
 
@@ -106,20 +112,30 @@ export function cancelledFor(retain: number, isWaiting: boolean): number {
   return isWaiting ? Math.max(retain, 3_600_000) : retain
 }
 
-/** Whether an outcome is another for a job that waits for children; see `forWaiting`. */
-export function mindsChildren({ to, failure }: Outcome): boolean {
-  return to === 'cancelled' || (to === 'dead' && failure?.code === 'CHILD_FAILED')
+/** Whether a run ends because of a child. It may have been replayed meanwhile: then the job waits instead. */
+export function diesOfChild({ to, failure }: Outcome): boolean {
+  return to === 'dead' && failure?.code === 'CHILD_FAILED'
 }
 
-/** What such an outcome is then: cancelled and kept; or not dead, because the child that failed is replayed meanwhile. */
-export function forWaiting(outcome: Outcome): Outcome {
-  if (outcome.to === 'cancelled') return { ...outcome, retain: cancelledFor(outcome.retain, true) }
-  return waiting({ until: undefined, signals: [], children: true })
+/** What becomes of a job whose run died of a child that is replayed: of one of these fans, if it was a step's. */
+export function waitsInstead(fans: readonly string[]): Outcome {
+  return waiting({ until: undefined, signals: [], children: fans.length === 0, fans })
 }
 
-/** Whether a waiting parent runs now that a child has ended. */
-export function wakesParent(parent: Parent, isFirstDeath: boolean): boolean {
-  return parent.state === 'blocked' && (parent.waiting === 0 || isFirstDeath)
+/** What ended children mean for their parent. */
+export interface Release {
+  /** One of them was to wake it by its death, and was the first. */
+  readonly isFirstDeath: boolean
+  /** One of them was not a step's. */
+  readonly isAwaited: boolean
+  /** They were the last ones of a fan. */
+  readonly isFanOver: boolean
+}
+
+/** Whether a waiting parent runs now that children have ended. */
+export function wakesParent({ state, waiting }: Parent, release: Release): boolean {
+  if (state !== 'blocked') return false
+  return release.isFirstDeath || (waiting === 0 && (release.isAwaited || release.isFanOver))
 }
 
 /**
@@ -143,7 +159,7 @@ export function onReplay({
 }: {
   readonly state: JobState
   readonly failure: Failure | undefined
-  /** It was not woken because its children had ended: it is still open, or one of them died. */
+  /** What it is about to do does not depend on the child: it is still open, a death has woken it, or its run will see. */
   readonly hasBusiness: boolean
 }): 'counts' | 'returns' | 'revives' | 'nothing' {
   switch (state) {
@@ -158,6 +174,11 @@ export function onReplay({
     default:
       return 'counts'
   }
+}
+
+/** Whether what became of a step's child stays as it is, also when it is replayed: the step has given it. */
+export function isGiven(end: FinalState, isClosed: boolean): boolean {
+  return end === 'completed' || isClosed
 }
 
 /** Whether a child that is replayed stands in its parent's way no more: not if others were undone because of it. */

@@ -103,7 +103,8 @@ export interface Failure {
   readonly code: string | undefined
   /** Groups failures with the same cause; see failure.ts. */
   readonly cause: string
-  /** Of a job that died because of a child (CHILD_FAILED, COMPENSATED). */
+  /** Of a job that died because of a child (CHILD_FAILED, COMPENSATED): that child. */
+  readonly child?: string
   readonly root?: RootFailure
 }
 

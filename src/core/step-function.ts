@@ -102,9 +102,8 @@ export interface Step {
   race<const Parts extends readonly StepPart[]>(parts: Parts): Promise<PartResult<Parts[number]>>
   /**
    * Adds a job for each input, a hundred thousand of them if need be, waits until all of them have ended, and gives
-   * their results in the order of the inputs. The job waits for all children that its steps have added, so a race of
-   * two such steps ends when both have. Each run reads how the children ended: one that is replayed before the job
-   * ends is waited for again, and what it gives then counts.
+   * their results in the order of the inputs. What it gave stays: a child that is replayed later changes nothing of
+   * it, nor of a failure that the handler caught before it took another step. Until then a replay counts.
    */
   children<I, O, R>(
     name: string,

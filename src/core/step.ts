@@ -29,8 +29,10 @@ export interface Wait {
   /** Epoch milliseconds, judged by the store's clock: the soonest end among the steps that are open. */
   readonly until: number | undefined
   readonly signals: readonly SignalWait[]
-  /** All of its children have ended. */
+  /** All of its children have ended that are not a step's. */
   readonly children: boolean
+  /** All children of one of these have ended. */
+  readonly fans: readonly string[]
 }
 
 export interface SignalWait {

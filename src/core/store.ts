@@ -164,12 +164,16 @@ export interface Held extends Report {
   readonly token: string
   /** Jobs that its handler added already; they exist if and only if the lease stands. */
   readonly inserts?: readonly NewJob[] | undefined
+  /** Fans of its children whose ends it goes on from: these stay as they are, whatever is replayed. */
+  readonly closes?: readonly string[] | undefined
 }
 
 export interface ExtendResult {
   /** Ids of jobs that this worker no longer holds. Nothing was written for them. */
   readonly lost: readonly string[]
   readonly cancels: readonly { readonly id: string; readonly reason: string }[]
+  /** Fans that were not closed: one of the children has been replayed and has not ended. */
+  readonly open: readonly string[]
 }
 
 export interface SweepRequest {

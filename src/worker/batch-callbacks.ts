@@ -27,7 +27,7 @@ export async function wakeBatch(run: Run, family: Family, runtime: Runtime): Pro
     run.remember('onDead')
   }
   const until = family.open && !isOverdue ? sealBy : undefined
-  return waiting({ until, signals: [], children: true })
+  return waiting({ until, signals: [], children: true, fans: [] })
 }
 
 async function failuresOf(id: string, runtime: Runtime): Promise<{ died: boolean; failed: boolean }> {

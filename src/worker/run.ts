@@ -24,8 +24,9 @@ import { clean } from '../core/text.js'
 import { readChildren } from './links.js'
 import { versionOf, whyUnwind } from './screen.js'
 import { childJobs } from './step-children.js'
+import type { StepHost } from './step-host.js'
 import type { StepStore } from './step-keeper.js'
-import { type StepHost, Steps } from './steps.js'
+import { Steps } from './steps.js'
 import { notTransactional, RunTransaction, stepsRun } from './transaction.js'
 
 /** Who hears of what a running job reports. */
@@ -278,6 +279,7 @@ export class Run implements JobContext {
         await steps.insert(this, await childJobs(this, this.#runtime, batch), batch.steps)
       },
       readChildren: this.readChildren,
+      close: (fan) => steps.close(this, fan),
       suspend: (wait) => this.#listener.suspended(this, wait),
     }
   }

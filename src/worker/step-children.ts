@@ -15,6 +15,7 @@ import type { Run } from './run.js'
 
 /** Children of one step, a bounded number of them, and what is to be kept with them. */
 export interface ChildBatch {
+  readonly fan: string
   readonly job: AnyJob
   readonly inputs: readonly unknown[]
   readonly ids: readonly string[]
@@ -102,13 +103,13 @@ export function gathered(
 
 /** The jobs of a batch, as children of the run's own. */
 export async function childJobs(run: Run, runtime: Runtime, batch: ChildBatch): Promise<NewJob[]> {
-  const { job, inputs, ids, options = {} } = batch
+  const { fan, job, inputs, ids, options = {} } = batch
   const { onFailure: _, ...own } = options
   const family: NewFamily = {
     flow: run.job.family?.flow ?? run.job.id,
     node: undefined,
     // What a failure means is for the step to say.
-    parents: [{ id: run.job.id, onFailure: 'continue', wakes: false, undo: undefined }],
+    parents: [{ id: run.job.id, onFailure: 'continue', wakes: false, undo: undefined, fan }],
     waits: 'no',
     patience: 0,
   }

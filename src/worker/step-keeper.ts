@@ -6,7 +6,7 @@ import type { Held } from '../core/store.js'
 import { gather } from '../system/turn.js'
 import { leaseLost } from './lease.js'
 import type { Run } from './run.js'
-import type { StepTransaction } from './steps.js'
+import type { StepTransaction } from './step-host.js'
 
 /** Where the steps of runs are kept. */
 export interface StepStore {
@@ -16,6 +16,8 @@ export interface StepStore {
   write(run: Run, steps: readonly StepRecord[]): Promise<void>
   /** Adds children of its job, together with these steps; resolves when they are there. */
   insert(run: Run, jobs: readonly NewJob[], steps: readonly StepRecord[]): Promise<void>
+  /** Its children of this fan stay as they ended. Resolves with false when one of them has been replayed. */
+  close(run: Run, fan: string): Promise<boolean>
   begin(run: Run): Promise<StepTransaction>
 }
 
@@ -27,10 +29,16 @@ export interface StepListener {
 
 interface Waiting {
   readonly run: Run
-  readonly steps: readonly StepRecord[]
-  readonly inserts: readonly NewJob[]
-  readonly resolve: () => void
+  readonly wrote: Wrote
+  /** With the fans that were not closed. */
+  readonly resolve: (open: readonly string[]) => void
   readonly reject: (error: unknown) => void
+}
+
+interface Wrote {
+  readonly steps?: readonly StepRecord[]
+  readonly inserts?: readonly NewJob[]
+  readonly closes?: readonly string[]
 }
 
 const firstRetryMs = 50
@@ -70,18 +78,23 @@ export class StepKeeper implements StepStore {
     }
   }
 
-  write(run: Run, steps: readonly StepRecord[]): Promise<void> {
-    return this.#add(run, steps, [])
+  async write(run: Run, steps: readonly StepRecord[]): Promise<void> {
+    await this.#add(run, { steps })
   }
 
-  insert(run: Run, jobs: readonly NewJob[], steps: readonly StepRecord[]): Promise<void> {
-    return this.#add(run, steps, jobs)
+  async insert(run: Run, inserts: readonly NewJob[], steps: readonly StepRecord[]): Promise<void> {
+    await this.#add(run, { steps, inserts })
   }
 
-  #add(run: Run, steps: readonly StepRecord[], inserts: readonly NewJob[]): Promise<void> {
+  async close(run: Run, fan: string): Promise<boolean> {
+    const open = await this.#add(run, { closes: [fan] })
+    return !open.includes(fan)
+  }
+
+  #add(run: Run, wrote: Wrote): Promise<readonly string[]> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) gather(() => this.#flush())
-      this.#waiting.push({ run, steps, inserts, resolve, reject })
+      this.#waiting.push({ run, wrote, resolve, reject })
     })
   }
 
@@ -113,7 +126,7 @@ export class StepKeeper implements StepStore {
       over,
       commit: async (steps) => {
         finish()
-        const result = await transaction.report(this.#worker, heldBy(run, steps))
+        const result = await transaction.report(this.#worker, heldBy(run, { steps }))
         if (result === 'lost') throw this.#lost(run)
       },
       rollback: () => {
@@ -137,16 +150,17 @@ export class StepKeeper implements StepStore {
     }
     if (runs.size === 0) return
     const held = [...runs].map(([run, entries]) =>
-      heldBy(
-        run,
-        entries.flatMap(({ steps }) => steps),
-        entries.flatMap(({ inserts }) => inserts),
-      ),
+      heldBy(run, {
+        steps: entries.flatMap(({ wrote }) => wrote.steps ?? []),
+        inserts: entries.flatMap(({ wrote }) => wrote.inserts ?? []),
+        closes: entries.flatMap(({ wrote }) => wrote.closes ?? []),
+      }),
     )
     try {
       const { store } = this.#runtime
-      const { lost, cancels } = await store.extend({ worker: this.#worker, lease: this.#lease, held })
-      for (const [run, entries] of runs) this.#answer(run, entries, lost.includes(run.job.id))
+      const request = { worker: this.#worker, lease: this.#lease, held }
+      const { lost, cancels, open } = await store.extend(request)
+      for (const [run, entries] of runs) this.#answer(run, entries, lost.includes(run.job.id), open)
       for (const { id, reason } of cancels) this.#listener.cancel(id, reason)
     } catch (error) {
       this.#tell(error)
@@ -156,10 +170,10 @@ export class StepKeeper implements StepStore {
     }
   }
 
-  #answer(run: Run, entries: readonly Waiting[], isLost: boolean): void {
+  #answer(run: Run, entries: readonly Waiting[], isLost: boolean, open: readonly string[]): void {
     const error = isLost ? this.#lost(run) : undefined
     for (const { resolve, reject } of entries) {
-      if (error === undefined) resolve()
+      if (error === undefined) resolve(open)
       else reject(error)
     }
   }
@@ -179,12 +193,8 @@ export class StepKeeper implements StepStore {
   }
 }
 
-function heldBy(
-  { job: { id, token } }: Run,
-  steps: readonly StepRecord[],
-  inserts?: readonly NewJob[],
-): Held {
-  return { id, token, progress: undefined, logs: undefined, steps, inserts }
+function heldBy({ job: { id, token } }: Run, wrote: Wrote): Held {
+  return { id, token, progress: undefined, logs: undefined, ...wrote }
 }
 
 export function noTransactions(engine: string): MillraceError {

@@ -86,6 +86,21 @@ export function whoWaits(open: Iterable<Listeners>): (part: Part) => boolean {
   return (part) => above.has(part) || part.line.some((each) => listening.has(each))
 }
 
+/**
+ * Whether someone who takes a step can know what these were told: it is one of them, or within one of them, or what
+ * they are a part of is over and has told it.
+ */
+export function hasReached(
+  taker: Part | undefined,
+  listeners: Listeners,
+  isOver: (group: Group) => boolean,
+): boolean {
+  const above = taker?.line ?? [undefined]
+  const reaches = (one: Part | undefined): boolean =>
+    above.includes(one) || (one !== undefined && isOver(one.group) && reaches(one.parent))
+  return [...listeners].some(reaches)
+}
+
 function isLive(listener: Part | undefined): boolean {
   return listener === undefined || !listener.isOver
 }

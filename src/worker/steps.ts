@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { bounds } from '../core/bounds.js'
-import type { ReadChildren } from '../core/children.js'
 import { type AnyJob, parseWith } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
@@ -15,20 +14,14 @@ import type {
   StepPart,
   WaitForOptions,
 } from '../core/step-function.js'
-import { newId } from '../system/ids.js'
 import { gather } from '../system/turn.js'
-import {
-  batchesOf,
-  type ChildBatch,
-  checkChildren,
-  childrenOf,
-  type Fan,
-  fanOf,
-  gathered,
-} from './step-children.js'
-import { type MemoHost, StepMemos } from './step-memos.js'
+import { gathered } from './step-children.js'
+import { StepFans, type TakenFan } from './step-fans.js'
+import { mayGoOn, type StepHost, tooLate } from './step-host.js'
+import { StepMemos } from './step-memos.js'
 import {
   type Group,
+  hasReached,
   isWanted,
   type Listeners,
   Part,
@@ -38,36 +31,12 @@ import {
   whoWaits,
 } from './step-parts.js'
 
-/** What the steps of a run need of it, wherever it runs. */
-export interface StepHost extends MemoHost {
-  /** Its outcome is decided. */
-  readonly ended: boolean
-  /** Why it was told to stop. */
-  readonly stopped: unknown
-  /** The transaction in which it completes has begun: nothing else can be written. */
-  readonly hasBegun: boolean
-  /** Resolves when they are stored. */
-  write(steps: readonly StepRecord[]): Promise<void>
-  begin(): Promise<StepTransaction>
-  addChildren(batch: ChildBatch): Promise<void>
-  readonly readChildren: ReadChildren
-  /** The run is over: the job waits. */
-  suspend(wait: Wait): void
-}
-
-export interface StepTransaction {
-  readonly tx: unknown
-  /** Rejects when it was rolled back before its time: the run was told to stop, or it was open for too long. */
-  readonly over: Promise<never>
-  commit(steps: readonly StepRecord[]): Promise<void>
-  rollback(): Promise<void>
-}
-
 /** A sleep or a wait whose promise stays as it is. */
 interface Open {
   readonly record: StepRecord
   readonly key: string | undefined
-  readonly children: boolean
+  /** Children that it waits for. */
+  readonly fan: string | undefined
   readonly listeners: Listeners
   readonly reject: (reason: unknown) => void
 }
@@ -83,6 +52,7 @@ export class Steps {
   readonly api: Step
   readonly #host: StepHost
   readonly #memos: StepMemos
+  readonly #fans: StepFans
   readonly #names = new Set<string>()
   readonly #calls = new Map<string, Calls>()
   /** Number of the last signal of each key that the handler has had. */
@@ -100,6 +70,7 @@ export class Steps {
   constructor(host: StepHost) {
     this.#host = host
     this.#memos = new StepMemos(host)
+    this.#fans = new StepFans(host, this.#memos)
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
@@ -171,7 +142,7 @@ export class Steps {
     return this.#taken(stepName(base), async (name) => {
       const memo = await this.#memos.find(name)
       if (memo !== undefined && !memo.open) return this.#memos.decode(memo) as R
-      this.#mayGoOn()
+      mayGoOn(this.#host)
       return work(name)
     })
   }
@@ -237,7 +208,7 @@ export class Steps {
     }
     if (memo === undefined) this.#memos.add(begun)
     return new Promise((_, reject) => {
-      this.#open.set(name, { record: begun, key, children: false, listeners, reject })
+      this.#open.set(name, { record: begun, key, fan: undefined, listeners, reject })
       this.#checkSoon()
     })
   }
@@ -253,38 +224,17 @@ export class Steps {
     inputs: Iterable<unknown>,
     options?: ChildrenOptions,
   ): Promise<unknown[]> {
-    const { record, ended } = await this.#taken(stepName(base), async (name) => {
-      const memo = await this.#memos.find(name)
-      const begun = memo && fanOf(name, this.#memos.decode(memo))
-      const isComplete = memo !== undefined && begun?.count !== undefined
-      const record = isComplete ? memo : await this.#addChildren(name, begun, job, inputs, options)
-      const fan = fanOf(name, this.#memos.decode(record))
-      return { record, ended: await childrenOf(fan, job, this.#host.readChildren) }
-    })
-    if (ended !== undefined) return gathered(ended, options)
-    return new Promise((_, reject) => {
-      this.#open.set(record.name, { record, key: undefined, children: true, listeners, reject })
-      this.#checkSoon()
-    })
+    const { ended, ...fan } = await this.#taken(stepName(base), (name) =>
+      this.#fans.take(name, listeners, job, inputs, options),
+    )
+    return ended === undefined ? this.#waitForChildren(fan) : gathered(ended, options)
   }
 
-  /** Each batch is written together with what is known of the step by then. */
-  async #addChildren(
-    name: string,
-    begun: Fan | undefined,
-    job: AnyJob,
-    inputs: Iterable<unknown>,
-    options: ChildrenOptions | undefined,
-  ): Promise<StepRecord> {
-    checkChildren(job, options)
-    this.#mayGoOn()
-    const id = begun?.id ?? newId(this.#host.now())
-    let done: StepRecord | undefined
-    for (const { fan, ...batch } of batchesOf(name, id, inputs)) {
-      done = this.#memos.done(name, fan)
-      await this.#memos.keep(done, (steps) => this.#host.addChildren({ ...batch, job, options, steps }))
-    }
-    return done as StepRecord
+  #waitForChildren({ id, record, listeners }: TakenFan): Promise<never> {
+    return new Promise((_, reject) => {
+      this.#open.set(record.name, { record, key: undefined, fan: id, listeners, reject })
+      this.#checkSoon()
+    })
   }
 
   async #all(parts: Parts): Promise<unknown> {
@@ -380,13 +330,21 @@ export class Steps {
     const part = partOf(this)
     if (this.#suspended || part?.isOver) return new Promise(() => {})
     if (this.#over) throw tooLate(this.#host.jobId)
-    this.#mayGoOn()
+    mayGoOn(this.#host)
     const within = inside.getStore()
     if (within?.steps === this) throw nested(base, within.name)
     if (this.#host.hasBegun) throw afterBegin(base)
     const name = this.#nameOf(base, part)
     for (const each of part?.line ?? []) each?.names.push(name)
-    return this.#busily(() => work(name))
+    const again = this.#fans.hasThrown ? await this.#busily(() => this.#goOn(part)) : undefined
+    return again === undefined ? this.#busily(() => work(name)) : this.#waitForChildren(again)
+  }
+
+  /** What failed before it came here stays so; unless it is replayed by now, and is to be waited for again. */
+  async #goOn(part: Part | undefined): Promise<TakenFan | undefined> {
+    const isOver = (group: Group) => !this.#groups.has(group)
+    const again = await this.#fans.goOn(({ listeners }) => hasReached(part, listeners, isOver))
+    return again && { ...again, listeners: new Set([part]) }
   }
 
   async #busily<R>(work: () => Promise<R>): Promise<R> {
@@ -415,11 +373,6 @@ export class Steps {
 
   #context(name: string): StepContext {
     return { key: stepKey(this.#host.jobId, name), check: (value) => void this.#memos.done(name, value) }
-  }
-
-  #mayGoOn(): void {
-    if (this.#host.stopped !== undefined) throw this.#host.stopped
-    if (this.#host.ended) throw tooLate(this.#host.jobId)
   }
 
   #checkSoon(): void {
@@ -463,7 +416,8 @@ export class Steps {
       signals: open.flatMap(({ record, key }) =>
         key === undefined ? [] : { key, step: record.name, after: this.#heard.get(key) ?? 0 },
       ),
-      children: open.some(({ children }) => children),
+      children: false,
+      fans: open.flatMap(({ fan }) => fan ?? []),
     }
   }
 }
@@ -530,8 +484,4 @@ function tooMany(id: string): MillraceError {
     `job ${id} takes more than ${bounds.steps} steps; do more in each, or give parts of the work to other jobs`,
     { field: 'step', limit: bounds.steps },
   )
-}
-
-function tooLate(id: string): MillraceError {
-  return new MillraceError('LEASE_LOST', `job ${id} has ended; it can take no more steps`)
 }

@@ -120,6 +120,25 @@ describe('a parent is released', () => {
     expect(await handle.result()).toBe(14)
   })
 
+  test('whose step has lost its children, also beside a signal', async () => {
+    const fans = defineJob({
+      name: 'fans',
+      async run(_: null, { step }) {
+        const some = step.children('some', child, [1, 2], { queue: 'children', onFailure: 'continue' })
+        return step.race([some.then((all) => all.map(({ state }) => state)), step.waitFor('word')])
+      },
+    })
+    const { mill, db, sweep } = await site({ jobs: [child, fans] })
+    const handle = await mill.enqueue(fans, null)
+    await mill.drain()
+    expect(await handle.state()).toBe('blocked')
+    db.prepare('DELETE FROM millrace_job WHERE id <> ?').run(handle.id)
+    db.prepare('DELETE FROM millrace_ready').run()
+    await sweep(2)
+    await mill.drain()
+    expect(await handle.result()).toEqual(['cancelled', 'cancelled'])
+  })
+
   test('within a bounded number of sweeps, however many wait', async () => {
     const { mill, db, sweep, stateOf } = await site()
     for (let i = 0; i < 300; i++) await flow(mill, `f${i}`, 1)
@@ -169,7 +188,7 @@ describe('a parent is left alone', () => {
   })
 
   function table(db: Database.Database): unknown[] {
-    return db.prepare('SELECT seq, waiting, failed, open FROM millrace_parent ORDER BY seq').all()
+    return db.prepare('SELECT seq, waiting, fanned, failed, open FROM millrace_parent ORDER BY seq').all()
   }
 })
 
@@ -187,6 +206,8 @@ describe('the look is cheap', () => {
     const openChild = plan(familySql.openChild, 1).join('\n')
     expect(openChild).toMatch(/SEARCH l USING INDEX millrace_link_open/)
     expect(openChild).not.toMatch(/SCAN|TEMP B-TREE/)
+    const isFanOpen = plan(familySql.isFanOpen, 1, 'fan').join('\n')
+    expect(isFanOpen).toMatch(/USING COVERING INDEX millrace_link_open \(parent=\? AND fan=\?\)/)
   })
 
   test.for([
@@ -207,8 +228,8 @@ describe('the look is cheap', () => {
       INSERT INTO millrace_parent (seq, children, waiting)
         SELECT seq, 10, iif(state = 4, 10, 0) FROM millrace_job;
       WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
-        INSERT INTO millrace_link (parent, child, name, on_failure, wakes, own)
-        SELECT seq, id || '.' || i, 'made', 'fail', 0, 0 FROM millrace_job, n WHERE state = 4;
+        INSERT INTO millrace_link (parent, child, name, on_failure, wakes)
+        SELECT seq, id || '.' || i, 'made', 'fail', 0 FROM millrace_job, n WHERE state = 4;
       INSERT INTO millrace_job (id, kind, state, created_at, input)
         SELECT child, (SELECT max(id) FROM millrace_kind), 1, 0, 'null' FROM millrace_link;
     `)

@@ -10,7 +10,7 @@ import {
   takesKeyAgain,
 } from '../../core/traffic/dedupe.js'
 import { type Entry, storyOf } from './entry.js'
-import { forgetOwnChildren } from './family.js'
+import { forgetFans } from './family.js'
 import { letGoOfGuard } from './guard.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -106,7 +106,7 @@ export function takeOver(tables: Tables, entry: Entry, job: NewJob, how: TakeOve
   story.crashes = 0
   story.retryDelay = 0
   story.startedAt = undefined
-  forgetOwnChildren(entry)
+  forgetFans(entry)
   if (stays) return
   entry.kind = tables.kinds.of(entry.job)
   // It stands in line as one that has never run.

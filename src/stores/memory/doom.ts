@@ -1,13 +1,13 @@
 import { isFinal } from '../../core/job.js'
 import { cancelledRetain } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
-import { isWaiting, type Parenthood } from './parenthood.js'
+import { hasOpenChildren, type Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 
 /** Its children are not needed any more, unless others wait for them too. */
 export function doom(tables: Tables, entry: Entry): void {
   const parenthood = entry.story?.parenthood
-  if (parenthood === undefined || !isWaiting(entry)) return
+  if (parenthood === undefined || !hasOpenChildren(entry)) return
   parenthood.doomedFrom = 0
   tables.doomed.add(entry)
 }

@@ -1,6 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
+import { closeFans } from './family.js'
 import { insertFromHandler } from './insert.js'
 import { writeSteps } from './steps.js'
 import type { Tables } from './tables.js'
@@ -12,6 +13,7 @@ export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
   const worker = tables.renew(request.worker, now + request.lease)
   const lost: string[] = []
   const cancels: { id: string; reason: string }[] = []
+  const open: string[] = []
   for (const held of request.held) {
     const entry = tables.jobs.get(held.id)
     if (!isHeld(entry, worker, held.token)) {
@@ -22,8 +24,9 @@ export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
     if (reason !== undefined) cancels.push({ id: held.id, reason })
     writeReport(entry, held)
     if (held.inserts !== undefined) insertFromHandler(tables, held.inserts, held.id, now)
+    if (held.closes !== undefined) open.push(...closeFans(entry, held.closes))
   }
-  return { lost, cancels }
+  return { lost, cancels, open }
 }
 
 /** Sets the progress; keeps the steps; appends lines to the log and lets the oldest go. */

@@ -2,6 +2,7 @@ import { shortFailure } from '../../core/failure.js'
 import {
   afterSeal,
   type Family,
+  isGiven,
   isPlainChild,
   makesWay,
   type NewFamily,
@@ -10,6 +11,7 @@ import {
   standsInTheWay,
   takesChildren,
   waitsAgain,
+  waitsInstead,
   wakesParent,
 } from '../../core/family.js'
 import { type FinalState, isFinal, type NewJob } from '../../core/job.js'
@@ -41,12 +43,12 @@ export function join(tables: Tables, job: NewJob, building: Building): 'joined' 
   const isBuilt = (id: string) => building.by === id || building.parents.has(id)
   if (!links.every(({ id }, i) => takesChildren(asParent(parents[i]), isBuilt(id)))) return 'orphaned'
   links.forEach((link, i) => {
-    addLink(parents[i] as Entry, link, job, building.by === link.id)
+    addLink(parents[i] as Entry, link, job)
   })
   return 'joined'
 }
 
-function addLink(parent: Entry, { onFailure, wakes, undo }: ParentLink, child: NewJob, own: boolean): void {
+function addLink(parent: Entry, { onFailure, wakes, undo, fan }: ParentLink, child: NewJob): void {
   parenthoodOf(parent).add({
     parent: parent.job.id,
     child: child.id,
@@ -55,7 +57,7 @@ function addLink(parent: Entry, { onFailure, wakes, undo }: ParentLink, child: N
     onFailure,
     wakes,
     undo,
-    own,
+    fan,
     end: undefined,
     endedAt: undefined,
     result: undefined,
@@ -124,11 +126,14 @@ export function childEnded(
     link.endedAt = now
     link.result = result
     link.failure = failure && shortFailure(failure)
-    parenthood.waiting--
+    parenthood.count(link, -1)
     if (standsInTheWay(end, link.onFailure)) parenthood.failed++
     const isFirstDeath = link.wakes && end === 'dead' && !parenthood.alarmed
     if (isFirstDeath) parenthood.alarmed = true
-    if (wakesParent({ state: parent.state, waiting: parenthood.waiting }, isFirstDeath))
+    const isAwaited = link.fan === undefined
+    const isFanOver = link.fan !== undefined && parenthood.isOver(link.fan)
+    const { waiting } = parenthood
+    if (wakesParent({ state: parent.state, waiting }, { isFirstDeath, isAwaited, isFanOver }))
       wake(tables, parent, now)
   }
 }
@@ -142,7 +147,9 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
       const parenthood = parent?.story?.parenthood
       const link = parenthood?.byChild.get(entry.job.id)
       if (parent === undefined || parenthood === undefined || link?.end === undefined) continue
-      const hasBusiness = parenthood.open || parenthood.alarmed
+      const { fan, end } = link
+      if (fan !== undefined && isGiven(end, parenthood.closed.has(fan))) continue
+      const hasBusiness = parenthood.open || parenthood.alarmed || fan !== undefined
       const verdict = onReplay({ state: parent.state, failure: parent.story?.failure, hasBusiness })
       if (verdict === 'nothing') continue
       reopen(parenthood, link, makesWay(parent.story?.failure))
@@ -162,7 +169,7 @@ function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
   const stood = standsInTheWay(link.end as FinalState, link.onFailure)
   if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
   Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
-  parenthood.waiting++
+  parenthood.count(link, 1)
 }
 
 function revive(tables: Tables, entry: Entry): void {
@@ -183,9 +190,26 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   return waitsAgain(parenthood) ? 'waits' : 'runs'
 }
 
-/** Children that its runs added are forgotten with its steps. */
-export function forgetOwnChildren({ story }: Entry): void {
-  story?.parenthood?.forgetOwn(({ end, onFailure }) => end !== undefined && standsInTheWay(end, onFailure))
+/** Children of its steps are forgotten with these. */
+export function forgetFans({ story }: Entry): void {
+  story?.parenthood?.forgetFans(({ end, onFailure }) => end !== undefined && standsInTheWay(end, onFailure))
+}
+
+/** What of these fans cannot be closed, because a child of it was replayed and has not ended. */
+export function closeFans({ story }: Entry, fans: readonly string[]): string[] {
+  const open = fans.filter((fan) => story?.parenthood?.isOver(fan) === false)
+  for (const fan of fans) if (!open.includes(fan)) story?.parenthood?.closed.add(fan)
+  return open
+}
+
+/** A run ends because of this child. What it waits for instead, if the child was replayed meanwhile. */
+export function replayedMeanwhile({ story }: Entry, child: string | undefined): Outcome | undefined {
+  const parenthood = story?.parenthood
+  const fan = parenthood?.byChild.get(child ?? '')?.fan
+  if (parenthood === undefined || fan === undefined)
+    return (parenthood?.waiting ?? 0) > 0 ? waitsInstead([]) : undefined
+  parenthood.closed.delete(fan)
+  return parenthood.isOver(fan) ? undefined : waitsInstead([fan])
 }
 
 export function seal(tables: Tables, entry: Entry, now: number): boolean {
@@ -214,7 +238,7 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
     node: own?.node,
     parents: parents.map(({ id }) => id),
     children: parenthood?.byChild.size ?? 0,
-    waiting: parenthood?.waiting ?? 0,
+    waiting: (parenthood?.waiting ?? 0) + (parenthood?.fanned ?? 0),
     failed: parenthood?.failed ?? 0,
     open: parenthood?.open ?? false,
   }

@@ -23,7 +23,7 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
   return { links: found, cursor: undefined }
 }
 
-function recordOf({ wakes: _, own: __, ...link }: Link): LinkRecord {
+function recordOf({ wakes: _, fan: __, ...link }: Link): LinkRecord {
   return link
 }
 

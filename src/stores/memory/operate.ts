@@ -6,9 +6,9 @@ import type { Command, OperateReport, RetryChange, Selector } from '../../core/s
 import { holdAgain, letGo } from './dedupe.js'
 import { cancelDoomed, doom } from './doom.js'
 import { type Entry, storyOf } from './entry.js'
-import { childEnded, childReplayed, forgetOwnChildren, seal, startOver } from './family.js'
+import { childEnded, childReplayed, forgetFans, seal, startOver } from './family.js'
 import { letGoOfGuard, reopenGuard } from './guard.js'
-import { isWaiting } from './parenthood.js'
+import { hasOpenChildren } from './parenthood.js'
 import { select } from './select.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
@@ -75,7 +75,7 @@ export function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel,
   letGoOfGuard(tables, entry)
   tables.leave(entry)
   entry.kind.totals.cancelled++
-  const kept = cancelledFor(retain, isWaiting(entry))
+  const kept = cancelledFor(retain, hasOpenChildren(entry))
   if (kept === 0) {
     tables.jobs.delete(entry.job.id)
   } else {
@@ -95,7 +95,7 @@ function retry(tables: Tables, entry: Entry, command: Retry, index: number, now:
   if (entry.state === 'completed' || command.change.fresh === true) {
     storyOf(entry).steps = undefined
     storyOf(entry).startedAt = undefined
-    forgetOwnChildren(entry)
+    forgetFans(entry)
   }
   tables.leave(entry)
   if (command.change.dedupe !== undefined) letGo(tables, entry)

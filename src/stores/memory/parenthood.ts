@@ -3,14 +3,21 @@ import type { Entry } from './entry.js'
 
 /** What a job that has children knows of them. In this engine nothing gets lost between the two, so no count is ever wrong. */
 export class Parenthood {
+  /** Children that it waits for before it runs, and one more while it is open. */
   waiting = 0
+  /** Children of its steps that have not ended. */
+  fanned = 0
   failed = 0
   open = false
   /** Woken because a child died; that happens once. */
   alarmed = false
   /** Cancelled: so are its children, from this one on. */
   doomedFrom: number | undefined = undefined
+  /** Fans whose children stay as they ended. */
+  readonly closed = new Set<string>()
   readonly byChild = new Map<string, Link>()
+  /** How many of each fan have not ended. */
+  readonly #fans = new Map<string, number>()
   #links: Link[] = []
   #sorted = true
 
@@ -18,16 +25,33 @@ export class Parenthood {
     this.#sorted &&= link.child > (this.#links.at(-1)?.child ?? '')
     this.#links.push(link)
     this.byChild.set(link.child, link)
-    this.waiting++
+    this.count(link, 1)
   }
 
-  /** Those that its own runs added are no longer its own. */
-  forgetOwn(isInTheWay: (link: Link) => boolean): void {
-    this.failed -= this.#links.filter((link) => link.own && isInTheWay(link)).length
-    this.#links = this.#links.filter(({ own }) => !own)
+  /** It has ended, or lives again. */
+  count({ fan }: Link, change: 1 | -1): void {
+    if (fan === undefined) {
+      this.waiting += change
+      return
+    }
+    this.fanned += change
+    this.#fans.set(fan, (this.#fans.get(fan) ?? 0) + change)
+  }
+
+  /** Whether all of a fan have ended. */
+  isOver(fan: string): boolean {
+    return (this.#fans.get(fan) ?? 0) === 0
+  }
+
+  /** Children of its steps are no longer its own. */
+  forgetFans(isInTheWay: (link: Link) => boolean): void {
+    this.failed -= this.#links.filter((link) => link.fan !== undefined && isInTheWay(link)).length
+    this.#links = this.#links.filter(({ fan }) => fan === undefined)
     this.byChild.clear()
     for (const link of this.#links) this.byChild.set(link.child, link)
-    this.waiting = this.#links.filter(({ end }) => end === undefined).length + (this.open ? 1 : 0)
+    this.#fans.clear()
+    this.closed.clear()
+    this.fanned = 0
   }
 
   /** By the children's ids. */
@@ -40,11 +64,15 @@ export class Parenthood {
 
 export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & {
   readonly wakes: boolean
-  /** The parent's own run added the child. */
-  readonly own: boolean
+  readonly fan: string | undefined
 }
 
-/** Whether it has children that have not ended, or may get more. */
+/** Whether it has to wait for children before it runs, or for more to come. */
 export function isWaiting({ story }: Entry): boolean {
   return (story?.parenthood?.waiting ?? 0) > 0
+}
+
+/** Whether it has children that have not ended, its steps' among them, or may get more. */
+export function hasOpenChildren({ story }: Entry): boolean {
+  return story?.parenthood !== undefined && story.parenthood.waiting + story.parenthood.fanned > 0
 }

@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { forWaiting, mindsChildren } from '../../core/family.js'
+import { cancelledFor, diesOfChild } from '../../core/family.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
@@ -9,10 +9,10 @@ import { keepsKey, letGo } from './dedupe.js'
 import { doom } from './doom.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
-import { childEnded } from './family.js'
+import { childEnded, replayedMeanwhile } from './family.js'
 import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
-import { isWaiting } from './parenthood.js'
+import { hasOpenChildren } from './parenthood.js'
 import type { Tables } from './tables.js'
 import { beginWait } from './waiting.js'
 import type { Lease, Worker } from './worker.js'
@@ -46,7 +46,7 @@ function settleOne(
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
-  const outcome = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
+  const outcome = withChildren(entry, heeded)
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
@@ -68,6 +68,13 @@ function settleOne(
   if (outcome.to === 'cancelled') doom(tables, entry)
   if (inserts !== undefined) insertFromHandler(tables, inserts, id, now)
   return settleResult(settlement.outcome, outcome)
+}
+
+/** What children of its mean for an outcome: it is kept for their sake, or waits for one that is replayed meanwhile. */
+function withChildren(entry: Entry, outcome: Outcome): Outcome {
+  if (outcome.to === 'cancelled')
+    return { ...outcome, retain: cancelledFor(outcome.retain, hasOpenChildren(entry)) }
+  return (diesOfChild(outcome) && replayedMeanwhile(entry, outcome.failure?.child)) || outcome
 }
 
 /** Why a job that would come back is not to. */

@@ -36,7 +36,9 @@ export class Waiters {
 export function beginWait(tables: Tables, entry: Entry, wait: Wait, now: number): 'blocked' | 'pending' {
   const came = receive(tables, entry, wait.signals, now)
   const over = endOverdue(entry, now) || (wait.until ?? Number.POSITIVE_INFINITY) <= now
-  if (came || over || (wait.children && !isWaiting(entry))) return 'pending'
+  const parenthood = entry.story?.parenthood
+  const isFanOver = wait.fans.some((fan) => parenthood?.isOver(fan) !== false)
+  if (came || over || isFanOver || (wait.children && !isWaiting(entry))) return 'pending'
   tables.waiters.add(entry, wait.signals)
   return 'blocked'
 }

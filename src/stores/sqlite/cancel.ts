@@ -53,7 +53,7 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     families.ended(row, cancelledChild(row.id), now)
-    const kept = cancelledFor(retain, families.isWaiting(row.seq))
+    const kept = cancelledFor(retain, families.hasOpenChildren(row.seq))
     if (kept === 0) {
       remove(only(row.seq))
     } else {

@@ -2,6 +2,7 @@ import { bounds } from '../../core/bounds.js'
 import type { LogLine } from '../../core/job.js'
 import type { ExtendRequest, ExtendResult, Held, Report } from '../../core/store.js'
 import { makeRenew } from './claim.js'
+import type { Families } from './family.js'
 import type { Insert } from './insert.js'
 import { extend as sql } from './sql.generated.js'
 import type { Steps } from './steps.js'
@@ -11,7 +12,12 @@ import { readToken } from './token.js'
 export type Extend = (request: ExtendRequest) => ExtendResult
 
 /** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those. */
-export function makeExtend(tables: Tables, writeReport: WriteReport, insert: Insert): Extend {
+export function makeExtend(
+  tables: Tables,
+  writeReport: WriteReport,
+  insert: Insert,
+  families: Families,
+): Extend {
   const { db, clock } = tables
   const heldBy = db.prepare<[number, number, string], { reason: string | null }>(sql.held)
   const renew = makeRenew(tables)
@@ -20,21 +26,23 @@ export function makeExtend(tables: Tables, writeReport: WriteReport, insert: Ins
     const num = renew(request.worker, clock.now() + request.lease)
     const lost: string[] = []
     const cancels: { id: string; reason: string }[] = []
+    const open: string[] = []
     for (const held of request.held) {
-      const reason = write(num, held)
+      const reason = write(num, held, open)
       if (reason === undefined) lost.push(held.id)
       else if (reason !== null) cancels.push({ id: held.id, reason })
     }
-    return { lost, cancels }
+    return { lost, cancels, open }
   }
 
   /** Why it was asked to stop, null if it was not, or undefined for a job that the worker does not hold. */
-  function write(worker: number, held: Held): string | null | undefined {
+  function write(worker: number, held: Held, open: string[]): string | null | undefined {
     const lease = readToken(held.id, held.token)
     const row = lease && heldBy.get(worker, lease.seq, lease.claim)
     if (lease === undefined || row === undefined) return undefined
     writeReport(lease.seq, held)
     if (held.inserts !== undefined) insert.fromHandler(held.inserts, held.id)
+    if (held.closes !== undefined) open.push(...families.closeFans(lease.seq, held.closes))
     return row.reason
   }
 }

@@ -3,6 +3,7 @@ import {
   afterSeal,
   type FailurePolicy,
   type Family,
+  isGiven,
   isPlainChild,
   makesWay,
   type NewFamily,
@@ -11,6 +12,7 @@ import {
   standsInTheWay,
   takesChildren,
   waitsAgain,
+  waitsInstead,
   wakesParent,
 } from '../../core/family.js'
 import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
@@ -69,12 +71,12 @@ export function makeFamilies(
   const addChildren = db.prepare(sql.addChildren)
   const becomeParent = db.prepare(sql.becomeParent)
   const childrenOf = prepareAt<Kin & { seq: number; id: string }>(db, sql.childrenOf)
-  const endSilently = prepareAt<{ parent: number }>(db, sql.endSilently)
-  const end = db.prepare<unknown[], { on_failure: FailurePolicy; wakes: number }>(sql.end)
-  const lessWaiting = db.prepare<[number, number, number], number>(sql.lessWaiting).pluck()
+  const endSilently = prepareAt<{ parent: number; fan: string | null }>(db, sql.endSilently)
+  const end = db.prepare<unknown[], EndedLink>(sql.end)
+  const lessWaiting = db.prepare<[number, number, number, number], number>(sql.lessWaiting).pluck()
   const alarm = db.prepare(sql.alarm)
   const jobAt = db.prepare<[number], JobAt>(sql.job)
-  const endOf = db.prepare<[number, string], { state: number | null; on_failure: FailurePolicy }>(sql.endOf)
+  const endOf = db.prepare<[number, string], LinkEnd>(sql.endOf)
   const reopen = db.prepare(sql.reopen)
   const moreWaiting = db.prepare(sql.moreWaiting)
   const reviveOne = db.prepare(sql.revive)
@@ -86,10 +88,14 @@ export function makeFamilies(
   const family = db.prepare<[number], Counts>(sql.family)
   const parentOf = db.prepare<[number, string], { id: string; family: string | null }>(sql.parentOf)
   const waits = db.prepare<[number]>(sql.isWaiting)
-
+  const hasOpen = db.prepare<[number]>(sql.hasOpenChildren)
   const lessFailed = db.prepare(sql.lessFailed)
-  const forgetLinks = db.prepare(sql.forgetOwn)
-  const recount = db.prepare(sql.recount)
+  const forgetLinks = db.prepare(sql.forgetFans)
+  const withoutFans = db.prepare(sql.withoutFans)
+  const isFanOpen = db.prepare<[number, string]>(sql.isFanOpen)
+  const closeFan = db.prepare<[string, number]>(sql.closeFan)
+  const reopenFan = db.prepare<[string, number]>(sql.reopenFan)
+  const isFanClosed = db.prepare<[number, string]>(sql.isFanClosed)
 
   return {
     joining,
@@ -98,18 +104,20 @@ export function makeFamilies(
     ended,
     endedAt,
     replayed,
+    replayedMeanwhile,
     startOver,
-    forgetOwn,
+    forgetFans,
+    closeFans,
     seal,
     of,
     at,
-    isWaiting,
+    hasOpenChildren,
   }
 
   /** For the jobs of one insert; `by` is the job whose run adds them. */
   function joining(by: string | undefined) {
     const found = new Map<string, ParentRow | undefined>()
-    const added = new Map<ParentRow, number>()
+    const added = new Map<ParentRow, { waiting: number; fanned: number }>()
     const building = new Map<string, number>()
     const kins = new Map<NewJob, Kin>()
 
@@ -129,11 +137,13 @@ export function makeFamilies(
       return 'joined'
     }
 
-    function addLink(row: ParentRow, { id, onFailure, wakes, undo }: ParentLink, job: NewJob): void {
+    function addLink(row: ParentRow, { onFailure, wakes, undo, fan }: ParentLink, job: NewJob): void {
       const node = job.family?.node ?? null
-      const own = id === by ? 1 : 0
-      link.run(row.seq, job.id, job.name, node, onFailure, wakes ? 1 : 0, undo ?? null, own)
-      added.set(row, (added.get(row) ?? 0) + 1)
+      link.run(row.seq, job.id, job.name, node, onFailure, wakes ? 1 : 0, undo ?? null, fan ?? null)
+      const count = added.get(row) ?? { waiting: 0, fanned: 0 }
+      if (fan === undefined) count.waiting++
+      else count.fanned++
+      added.set(row, count)
     }
 
     /** Whether one of its parents has a child of that id. */
@@ -161,8 +171,8 @@ export function makeFamilies(
     }
 
     function end(now: number): void {
-      for (const [{ seq, known }, count] of added) {
-        addChildren.run(seq, count, count)
+      for (const [{ seq, known }, { waiting, fanned }] of added) {
+        addChildren.run(seq, waiting + fanned, waiting, fanned)
         if (known === 0) becomeParent.run(JSON.stringify(alone(idOf(seq))), seq)
       }
       // One that got no child after all need not wait.
@@ -188,8 +198,8 @@ export function makeFamilies(
   /** The same for jobs with one parent each that gave nothing. */
   function silently(positions: Positions, now: number): void {
     const ends = new Ends()
-    for (const { parent } of endSilently.all([now], positions))
-      ends.add(parent, 'completed', 'continue', false)
+    for (const { parent, fan } of endSilently.all([now], positions))
+      ends.add(parent, 'completed', { on_failure: 'continue', wakes: 0, fan })
     release(ends, now)
   }
 
@@ -214,18 +224,21 @@ export function makeFamilies(
     const failure = child.failure === undefined ? null : JSON.stringify(shortFailure(child.failure))
     for (const seq of parentsOf(kin)) {
       const ended = end.get(stateNumber[child.end], now, child.result ?? null, failure, seq, child.id)
-      if (ended !== undefined) ends.add(seq, child.end, ended.on_failure, ended.wakes === 1)
+      if (ended !== undefined) ends.add(seq, child.end, ended)
     }
   }
 
   /** Wakes the parents that need not wait any longer. */
   function release(ends: Ends, now: number): void {
-    for (const [seq, { count, failed, alarms }] of ends.byParent) {
-      const left = lessWaiting.get(count, failed, seq)
+    for (const [seq, { awaited, fanned, fans, failed, alarms }] of ends.byParent) {
+      const left = lessWaiting.get(awaited, fanned, failed, seq)
       const parent = left === undefined ? undefined : jobAt.get(seq)
       if (parent === undefined || left === undefined) continue
       const isFirstDeath = alarms && alarm.run(seq).changes === 1
-      if (wakesParent({ state: stateName(parent.state), waiting: left }, isFirstDeath)) waiting.wake(seq, now)
+      const isFanOver = [...fans].some((fan) => isFanOpen.get(seq, fan) === undefined)
+      const state = stateName(parent.state)
+      if (wakesParent({ state, waiting: left }, { isFirstDeath, isAwaited: awaited > 0, isFanOver }))
+        waiting.wake(seq, now)
     }
   }
 
@@ -237,14 +250,18 @@ export function makeFamilies(
         const parent = jobAt.get(seq)
         const link = endOf.get(seq, job.id)
         if (parent === undefined || link === undefined || link.state === null) continue
+        const end = stateName(link.state) as FinalState
+        const { fan } = link
+        if (fan !== null && isGiven(end, isFanClosed.get(seq, fan) !== undefined)) continue
         const state = stateOfParent(parent)
         const { open, alarmed } = family.get(seq) ?? childless
         const failure = parse<Failure>(parent.failure)
-        const verdict = onReplay({ state, failure, hasBusiness: open === 1 || alarmed === 1 })
+        const hasBusiness = open === 1 || alarmed === 1 || fan !== null
+        const verdict = onReplay({ state, failure, hasBusiness })
         if (verdict === 'nothing') continue
         reopen.run(seq, job.id)
-        const stood = standsInTheWay(stateName(link.state) as FinalState, link.on_failure)
-        moreWaiting.run(stood && makesWay(failure) ? 1 : 0, seq)
+        const stood = standsInTheWay(end, link.on_failure)
+        moreWaiting.run(fan === null ? 1 : 0, fan === null ? 0 : 1, stood && makesWay(failure) ? 1 : 0, seq)
         if (verdict === 'revives') {
           revive(parent)
           jobs.push(parent)
@@ -279,10 +296,27 @@ export function makeFamilies(
     return waits ? 'waits' : 'runs'
   }
 
-  /** Children that its runs added are forgotten with its steps. */
-  function forgetOwn(seq: number): void {
+  /** A run ends because of this child. What it waits for instead, if the child was replayed meanwhile. */
+  function replayedMeanwhile(seq: number, child: string | undefined): Outcome | undefined {
+    const fan = child === undefined ? undefined : endOf.get(seq, child)?.fan
+    if (typeof fan !== 'string') return isWaiting(seq) ? waitsInstead([]) : undefined
+    reopenFan.run(fan, seq)
+    return isFanOpen.get(seq, fan) === undefined ? undefined : waitsInstead([fan])
+  }
+
+  /** Children of its steps are forgotten with these. */
+  function forgetFans(seq: number): void {
     lessFailed.run(seq)
-    if (forgetLinks.run(seq).changes > 0) recount.run(seq)
+    const { changes } = forgetLinks.run(seq)
+    if (changes > 0) withoutFans.run(changes, seq)
+  }
+
+  /** What of these fans cannot be closed, because a child of it was replayed and has not ended. */
+  function closeFans(seq: number, fans: readonly string[]): string[] {
+    const open = fans.filter((fan) => isFanOpen.get(seq, fan) !== undefined)
+    for (const fan of fans)
+      if (!open.includes(fan) && isFanClosed.get(seq, fan) === undefined) closeFan.run(fan, seq)
+    return open
   }
 
   /** Undefined for a job that was not open. */
@@ -296,9 +330,14 @@ export function makeFamilies(
     return row && of(row)
   }
 
-  /** Whether it has children that have not ended, or may get more. */
+  /** Whether it has to wait for children before it runs, or for more to come. */
   function isWaiting(seq: number): boolean {
     return waits.get(seq) !== undefined
+  }
+
+  /** Whether it has children that have not ended, its steps' among them, or may get more. */
+  function hasOpenChildren(seq: number): boolean {
+    return hasOpen.get(seq) !== undefined
   }
 
   function of(row: Kin & { readonly seq: number; readonly id: string }): Family | undefined {
@@ -311,7 +350,7 @@ export function makeFamilies(
       node: (row.family === null ? null : stored?.node) ?? undefined,
       parents: parents.map(({ id }) => id),
       children: counts.children,
-      waiting: counts.waiting,
+      waiting: counts.waiting + counts.fanned,
       failed: counts.failed,
       open: counts.open === 1,
     }
@@ -330,12 +369,26 @@ interface JobAt extends Kin {
 interface Counts {
   readonly children: number
   readonly waiting: number
+  readonly fanned: number
   readonly failed: number
   readonly open: number
   readonly alarmed: number
 }
 
-const childless: Counts = { children: 0, waiting: 0, failed: 0, open: 0, alarmed: 0 }
+const childless: Counts = { children: 0, waiting: 0, fanned: 0, failed: 0, open: 0, alarmed: 0 }
+
+/** What of a link matters when its child ends. */
+interface EndedLink {
+  readonly on_failure: FailurePolicy
+  readonly wakes: number
+  readonly fan: string | null
+}
+
+interface LinkEnd {
+  readonly state: number | null
+  readonly on_failure: FailurePolicy
+  readonly fan: string | null
+}
 
 const nobody: Kin = { family: null, parent: null }
 
@@ -365,15 +418,35 @@ export function parentsOf({ family, parent }: Kin): readonly number[] {
   return family === null ? [] : (parse<StoredFamily>(family)?.parents ?? [])
 }
 
+interface Sum {
+  awaited: number
+  fanned: number
+  readonly fans: Set<string>
+  failed: number
+  alarms: boolean
+}
+
 /** What the ends of several children mean for their parents: one write for each of these. */
 class Ends {
-  readonly byParent = new Map<number, { count: number; failed: number; alarms: boolean }>()
+  readonly byParent = new Map<number, Sum>()
 
-  add(parent: number, end: FinalState, policy: FailurePolicy, wakes: boolean): void {
-    const sum = this.byParent.get(parent) ?? { count: 0, failed: 0, alarms: false }
+  add(parent: number, end: FinalState, { on_failure, wakes, fan }: EndedLink): void {
+    const sum = this.#of(parent)
+    if (fan === null) {
+      sum.awaited++
+    } else {
+      sum.fanned++
+      sum.fans.add(fan)
+    }
+    if (standsInTheWay(end, on_failure)) sum.failed++
+    if (wakes === 1 && end === 'dead') sum.alarms = true
+  }
+
+  #of(parent: number): Sum {
+    const known = this.byParent.get(parent)
+    if (known !== undefined) return known
+    const sum = { awaited: 0, fanned: 0, fans: new Set<string>(), failed: 0, alarms: false }
     this.byParent.set(parent, sum)
-    sum.count++
-    if (standsInTheWay(end, policy)) sum.failed++
-    if (wakes && end === 'dead') sum.alarms = true
+    return sum
   }
 }

@@ -316,7 +316,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     signals,
   })
   const claim = makeClaim(tables, traffic, places, families)
-  const extend = makeExtend(tables, writeReport, insert)
+  const extend = makeExtend(tables, writeReport, insert, families)
 
   connection.beforeCommit = () => {
     places.write()

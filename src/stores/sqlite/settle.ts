@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { forWaiting, mindsChildren } from '../../core/family.js'
+import { cancelledFor, diesOfChild } from '../../core/family.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
@@ -136,7 +136,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = kept(heeded(settlement, lease, now), lease.seq)
+      const outcome = withChildren(heeded(settlement, lease, now), lease.seq)
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
@@ -212,8 +212,11 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return after
   }
 
-  function kept(outcome: Outcome, seq: number): Outcome {
-    return mindsChildren(outcome) && families.isWaiting(seq) ? forWaiting(outcome) : outcome
+  /** What children of its mean for an outcome: it is kept for their sake, or waits for one that is replayed meanwhile. */
+  function withChildren(outcome: Outcome, seq: number): Outcome {
+    if (outcome.to === 'cancelled')
+      return { ...outcome, retain: cancelledFor(outcome.retain, families.hasOpenChildren(seq)) }
+    return (diesOfChild(outcome) && families.replayedMeanwhile(seq, outcome.failure?.child)) || outcome
   }
 
   function hasFamily({ kind }: Lease): boolean {

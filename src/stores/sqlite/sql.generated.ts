@@ -114,30 +114,27 @@ FROM millrace_job j LEFT JOIN millrace_parent p ON p.seq = j.seq WHERE j.id = ?
 SELECT 1 FROM millrace_link WHERE parent = ? AND child = ?
 `,
   link: `
-INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, fan) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 `,
   lessFailed: `
 UPDATE millrace_parent SET failed = failed - (
   SELECT count(*) FROM millrace_link l
-  WHERE l.parent = millrace_parent.seq AND l.own = 1 AND l.state <> 5 AND l.on_failure IN ('fail', 'compensate')
+  WHERE l.parent = millrace_parent.seq AND l.fan IS NOT NULL AND l.state <> 5 AND l.on_failure IN ('fail', 'compensate')
 ) WHERE seq = ?
 `,
-  forgetOwn: `
-DELETE FROM millrace_link WHERE parent = ? AND own = 1
+  forgetFans: `
+DELETE FROM millrace_link WHERE parent = ? AND fan IS NOT NULL
 `,
-  recount: `
-UPDATE millrace_parent SET (children, waiting) = (
-  SELECT count(*), open + coalesce(sum(l.state IS NULL), 0)
-  FROM millrace_link l WHERE l.parent = millrace_parent.seq
-) WHERE seq = ?
+  withoutFans: `
+UPDATE millrace_parent SET children = children - ?, fanned = 0, closed = NULL WHERE seq = ?
 `,
   addParent: `
 INSERT INTO millrace_parent (seq, waiting, open) VALUES (?, ?, ?)
 `,
   addChildren: `
-INSERT INTO millrace_parent (seq, children, waiting) VALUES (?, ?, ?)
-ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting = waiting + excluded.waiting
+INSERT INTO millrace_parent (seq, children, waiting, fanned) VALUES (?, ?, ?, ?)
+ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting = waiting + excluded.waiting, fanned = fanned + excluded.fanned
 `,
   becomeParent: `
 UPDATE millrace_job SET family = ? WHERE seq = ? AND family IS NULL
@@ -150,15 +147,15 @@ WHERE seq BETWEEN ? AND ? AND (parent IS NOT NULL OR family IS NOT NULL)
 UPDATE millrace_link SET state = 5, ended_at = ? FROM millrace_job j
 WHERE j.seq BETWEEN ? AND ? AND millrace_link.parent = j.parent AND millrace_link.child = j.id
 AND millrace_link.state IS NULL
-RETURNING parent
+RETURNING parent, fan
 `,
   end: `
 UPDATE millrace_link SET state = ?, ended_at = ?, result = ?, failure = ?
 WHERE parent = ? AND child = ? AND state IS NULL
-RETURNING on_failure, wakes
+RETURNING on_failure, wakes, fan
 `,
   lessWaiting: `
-UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
+UPDATE millrace_parent SET waiting = waiting - ?, fanned = fanned - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
 `,
   isLeased: `
 SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = ?
@@ -170,13 +167,13 @@ UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WHERE seq = ?
 `,
   endOf: `
-SELECT state, on_failure FROM millrace_link WHERE parent = ? AND child = ?
+SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 `,
   reopen: `
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL WHERE parent = ? AND child = ?
 `,
   moreWaiting: `
-UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
+UPDATE millrace_parent SET waiting = waiting + ?, fanned = fanned + ?, failed = max(0, failed - ?) WHERE seq = ?
 `,
   revive: `
 UPDATE millrace_job SET
@@ -193,10 +190,25 @@ UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND ope
 UPDATE millrace_job SET state = 4, due_at = NULL WHERE seq = ?
 `,
   doom: `
-UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting > 0
+UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting + fanned > 0
 `,
   isWaiting: `
-SELECT waiting FROM millrace_parent WHERE seq = ? AND waiting > 0
+SELECT 1 FROM millrace_parent WHERE seq = ? AND waiting > 0
+`,
+  hasOpenChildren: `
+SELECT 1 FROM millrace_parent WHERE seq = ? AND waiting + fanned > 0
+`,
+  isFanOpen: `
+SELECT 1 FROM millrace_link INDEXED BY millrace_link_open WHERE parent = ? AND fan = ? AND state IS NULL LIMIT 1
+`,
+  closeFan: `
+UPDATE millrace_parent SET closed = coalesce(closed, '') || ' ' || ? || ' ' WHERE seq = ?
+`,
+  reopenFan: `
+UPDATE millrace_parent SET closed = replace(closed, ' ' || ? || ' ', '') WHERE seq = ?
+`,
+  isFanClosed: `
+SELECT 1 FROM millrace_parent WHERE seq = ? AND instr(closed, ' ' || ? || ' ') > 0
 `,
   doomed: `
 SELECT p.seq, p.doomed, j.cancel_reason AS reason FROM millrace_parent p JOIN millrace_job j ON j.seq = p.seq
@@ -212,7 +224,7 @@ UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 `,
   family: `
-SELECT children, waiting, failed, open, alarmed FROM millrace_parent WHERE seq = ?
+SELECT children, waiting, fanned, failed, open, alarmed FROM millrace_parent WHERE seq = ?
 `,
   links: `
 SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
@@ -220,7 +232,7 @@ WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 `,
   untimed: `
 SELECT b.seq, p.open = 0 AND (
-  p.waiting <> 0 OR NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = b.seq)
+  p.waiting <> 0 OR p.fanned <> 0 OR NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = b.seq)
 ) AS isParent
 FROM (
   SELECT seq FROM millrace_job
@@ -233,7 +245,7 @@ FROM millrace_link l INDEXED BY millrace_link_open LEFT JOIN millrace_job j ON j
 WHERE l.parent = ? AND l.state IS NULL LIMIT 1
 `,
   waitForNothing: `
-UPDATE millrace_parent SET waiting = 0 WHERE seq = ?
+UPDATE millrace_parent SET waiting = 0, fanned = 0 WHERE seq = ?
 `,
 } as const
 
@@ -985,10 +997,12 @@ CREATE INDEX millrace_schedule_since ON millrace_schedule (since) WHERE paused =
 CREATE TABLE millrace_parent (
   seq      INTEGER PRIMARY KEY,
   children INTEGER NOT NULL DEFAULT 0,
-  waiting  INTEGER NOT NULL DEFAULT 0,
+  waiting  INTEGER NOT NULL DEFAULT 0, -- what it waits for before it runs
+  fanned   INTEGER NOT NULL DEFAULT 0, -- children of its steps that have not ended
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
   alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
+  closed   TEXT,                       -- fans whose children stay as they ended, each between spaces
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 
@@ -1001,7 +1015,7 @@ CREATE TABLE millrace_link (
   node       TEXT,
   on_failure TEXT NOT NULL,
   wakes      INTEGER NOT NULL,
-  own        INTEGER NOT NULL,         -- 1: the parent's own run added the child
+  fan        TEXT,                     -- of a child that a step of the parent added: all of that step have the same
   undo       TEXT,
   state      INTEGER,                  -- how the child ended
   ended_at   INTEGER,
@@ -1010,7 +1024,7 @@ CREATE TABLE millrace_link (
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
+CREATE INDEX millrace_link_open ON millrace_link (parent, fan) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
   n      INTEGER PRIMARY KEY,          -- in the order in which they were written

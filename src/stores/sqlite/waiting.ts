@@ -22,6 +22,7 @@ export function makeWaiting(tables: Tables, steps: Steps, pending: Pending): Wai
   const forgetAll = db.prepare(sql.forget)
   const wakeOne = db.prepare<[number, number], number>(sql.wake).pluck()
   const hasChildren = db.prepare<[number]>(familySql.isWaiting)
+  const isFanOpen = db.prepare<[number, string]>(familySql.isFanOpen)
   const next = db.prepare<[string, number, number], { n: number; payload: string | null }>(signalSql.next)
 
   return { begin, wake, wakeBySignal, forget }
@@ -29,7 +30,8 @@ export function makeWaiting(tables: Tables, steps: Steps, pending: Pending): Wai
   function begin(seq: number, wait: Wait, now: number): 'blocked' | 'pending' {
     const came = receive(seq, wait.signals, now)
     const over = steps.endOverdue(seq, now) || (wait.until ?? Number.POSITIVE_INFINITY) <= now
-    if (came || over || (wait.children && hasChildren.get(seq) === undefined)) return 'pending'
+    const isFanOver = wait.fans.some((fan) => isFanOpen.get(seq, fan) === undefined)
+    if (came || over || isFanOver || (wait.children && hasChildren.get(seq) === undefined)) return 'pending'
     for (const { step, key, after } of wait.signals) add.run(seq, step, key, after)
     return 'blocked'
   }

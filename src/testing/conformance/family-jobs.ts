@@ -21,13 +21,14 @@ export function parent(fields: Partial<NewJob> = {}, family: Partial<NewFamily> 
 export function childOf(
   parents: readonly (NewJob | string)[],
   fields: Partial<NewJob> = {},
-  { onFailure = 'fail', wakes = false, waits = 'no' }: ChildFields = {},
+  { onFailure = 'fail', wakes = false, waits = 'no', fan }: ChildFields = {},
 ): NewJob {
   const links = parents.map((one) => ({
     id: typeof one === 'string' ? one : one.id,
     onFailure,
     wakes,
     undo: undefined,
+    fan,
   }))
   const flow = links[0]?.id ?? ''
   return newJob({
@@ -41,6 +42,7 @@ interface ChildFields {
   readonly onFailure?: FailurePolicy
   readonly wakes?: boolean
   readonly waits?: NewFamily['waits']
+  readonly fan?: string | undefined
 }
 
 export async function linksOf(

@@ -128,11 +128,13 @@ export function familyLivesTests(test: Test): void {
     assert.ok(await exists(store, own ?? ''))
   })
 
-  test('without that it keeps them', async ({ store }) => {
+  test('without that it keeps them, and its run waits for them', async ({ store }) => {
     const job = await running(store)
     const [child] = await added(store, job, 1)
     await settle(store, job, die())
     await store.operate({ ids: [job.id] }, { ...afresh, change: {} })
+    assert.equal(await stateOf(store, job.id), 'pending')
+    await settle(store, await claimed(store, job.id), waitForFan)
     assert.equal(await stateOf(store, job.id), 'blocked')
     await settle(store, await claimed(store, child), complete())
     assert.equal(await stateOf(store, job.id), 'pending')
@@ -142,7 +144,7 @@ export function familyLivesTests(test: Test): void {
     const dedupe = { key: 'k', mode: 'replace', window: 0, most: 0 } as const
     const job = await running(store, { dedupe })
     const [child] = await added(store, job, 1)
-    await settle(store, job, waiting({ until: undefined, signals: [], children: true }))
+    await settle(store, job, waitForFan)
     assert.equal(await stateOf(store, job.id), 'blocked')
     const [result] = await store.insert([newJob({ dedupe })])
     assert.equal(result?.status, 'replaced')
@@ -153,10 +155,12 @@ export function familyLivesTests(test: Test): void {
   })
 }
 
-/** Children that the job's run adds. */
+const waitForFan = waiting({ until: undefined, signals: [], children: false, fans: ['fan'] })
+
+/** Children that a step of the job adds. */
 async function added(store: Store, job: ClaimedJob, count: number): Promise<string[]> {
   const inserts = Array.from({ length: count }, () =>
-    childOf([job.id], { id: fresh('own'), queue: 'other' }, { onFailure: 'continue' }),
+    childOf([job.id], { id: fresh('own'), queue: 'other' }, { onFailure: 'continue', fan: 'fan' }),
   )
   const { lost } = await store.extend({
     worker: 'worker',

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { type FailurePolicy, type Family, type LinkRecord, standsInTheWay } from '../../core/family.js'
 import { isFinal, type JobRecord, type NewJob } from '../../core/job.js'
 import { crashed, type Outcome, released, waiting } from '../../core/lifecycle.js'
-import type { Command, Store } from '../../core/store.js'
+import type { Command, ExtendResult, Store, Held as StoreHeld } from '../../core/store.js'
 import { childOf, linksOf, parent } from './family-jobs.js'
 import { type EndStep, type FamilyStep, familyStepsOf, type RelativeStep } from './family-steps.js'
 import type { StoreHarness } from './harness.js'
@@ -68,6 +68,13 @@ class FamilyRun {
   readonly #died = new Set<string>()
   /** Jobs that have run. */
   readonly #ran = new Set<string>()
+  /** The last child that a step of each job has added, and the fan of each such child. */
+  readonly #lastOfStep = new Map<string, string>()
+  readonly #fanOf = new Map<string, string>()
+  /** How the children of closed fans ended. */
+  readonly #closed = new Map<string, readonly LinkRecord[]>()
+  /** Jobs that wait for a fan. */
+  readonly #waitFor = new Map<string, string>()
   #serial = 0
 
   constructor(harnesses: readonly StoreHarness[]) {
@@ -87,7 +94,10 @@ class FamilyRun {
         await this.#exchange(step.ends, step.child, step.claim)
         break
       case 'extend':
-        await this.#extend(step.run, step.policy)
+        await this.#extend(step.run, step.policy, step.fan)
+        break
+      case 'close':
+        await this.#close(step.run, step.fan)
         break
       case 'operate':
         await this.#operate(this.#idAt(step.job), commandOf(step.command))
@@ -146,13 +156,14 @@ class FamilyRun {
         const settlements = ending.map(({ id, tokens }, i) => ({
           id,
           token: tokens[s] as string,
-          outcome: outcomeOf(steps[i] as EndStep),
+          outcome: outcomeOf(steps[i] as EndStep, id, this.#dyingOf(steps[i] as EndStep, id)),
           inserts: i === 0 ? added : undefined,
         }))
         return store.exchange({ worker: 'worker', settlements, claim })
       }),
     )
     allAlike(results.map(({ settled }) => settled))
+    for (const [i, { id }] of ending.entries()) this.#ended(id, steps[i] as EndStep)
     allAlike(
       results.map(({ claimed }) => claimed.map(({ id, attempt, family }) => ({ id, attempt, family }))),
     )
@@ -161,6 +172,7 @@ class FamilyRun {
       this.#held.push({ id, tokens: results.map((result) => result.claimed[i]?.token as string) })
       if (family !== undefined && family.waiting > 0 && !family.open) await this.#mayRun(id)
       this.#ran.add(id)
+      this.#waitFor.delete(id)
     }
   }
 
@@ -173,16 +185,47 @@ class FamilyRun {
     assert.ok(alarm, `${id} runs before its children have ended`)
   }
 
-  async #extend(index: number, policy: FailurePolicy): Promise<void> {
+  async #extend(index: number, policy: FailurePolicy, place: number | undefined): Promise<void> {
     const run = this.#held[index]
     if (run === undefined) return
-    const inserts = [childOf([run.id], { id: this.#newId() }, { onFailure: policy })]
-    const held = { id: run.id, progress: undefined, logs: undefined, inserts }
-    await same(
+    const fan = place === undefined ? undefined : fanAt(run.id, place)
+    const id = this.#newId()
+    if (fan !== undefined) {
+      this.#fanOf.set(id, fan)
+      this.#lastOfStep.set(run.id, id)
+    }
+    await this.#report(run, { inserts: [childOf([run.id], { id }, { onFailure: policy, fan })] })
+  }
+
+  async #close(index: number, place: number): Promise<void> {
+    const run = this.#held[index]
+    if (run === undefined) return
+    const fan = fanAt(run.id, place)
+    const { lost, open } = await this.#report(run, { closes: [fan] })
+    const links = await linksOf(this.#stores[0] as Store, { parents: [run.id] })
+    const its = links.filter(({ child }) => this.#fanOf.get(child) === fan)
+    const isOpen = its.some(({ end }) => end === undefined)
+    assert.deepEqual(open, lost.length === 0 && isOpen ? [fan] : [], `${fan} is not closed`)
+    if (lost.length === 0 && !isOpen) this.#closed.set(fan, its)
+  }
+
+  #report(run: Held, wrote: Pick<StoreHeld, 'inserts' | 'closes'>): Promise<ExtendResult> {
+    const held = { id: run.id, progress: undefined, logs: undefined, ...wrote }
+    return same(
       this.#stores.map((store, s) =>
         store.extend({ worker: 'worker', lease, held: [{ ...held, token: run.tokens[s] as string }] }),
       ),
     )
+  }
+
+  #dyingOf(end: EndStep, id: string): string | undefined {
+    return end === 'die of child' ? this.#lastOfStep.get(id) : undefined
+  }
+
+  #ended(id: string, end: EndStep): void {
+    const child = this.#dyingOf(end, id)
+    if (child !== undefined) this.#closed.delete(this.#fanOf.get(child) ?? '')
+    if (end === 'wait for a fan') this.#waitFor.set(id, fanAt(id, 0))
   }
 
   #operate(id: string, command: Command): Promise<unknown> {
@@ -239,7 +282,22 @@ class FamilyRun {
       )
     for (const { id, state, family } of records)
       assert.ok(state !== 'blocked' || (family?.waiting ?? 0) > 0, `${id} waits for nothing`)
+    this.#checkFans(view, links)
     return view
+  }
+
+  #checkFans({ records }: StoreView, links: readonly LinkRecord[]): void {
+    const now = new Map(links.map((link) => [link.child, link]))
+    for (const [fan, before] of this.#closed)
+      for (const { child, end } of before)
+        if (now.has(child)) assert.equal(now.get(child)?.end, end, `${child} of ${fan}, which is closed`)
+    for (const [id, fan] of this.#waitFor) {
+      const job = records.find((record) => record?.id === id)
+      const open = links.filter(({ parent, end }) => parent === id && end === undefined)
+      const holdsUp = ({ child }: LinkRecord) => (this.#fanOf.get(child) ?? fan) === fan
+      const isHeldUp = job?.family?.open === true || open.some(holdsUp)
+      assert.ok(job?.state !== 'blocked' || isHeldUp, `${id} waits for ${fan}, which is over`)
+    }
   }
 
   /** All that is open is sealed, and every job that gets its turn completes: then none is left. */
@@ -283,7 +341,11 @@ function checkParent(
   for (const { child } of unended) assert.ok(live.has(child), `${id} waits for ${child}, which has ended`)
 }
 
-function outcomeOf(end: EndStep): Outcome {
+function fanAt(id: string, place: number): string {
+  return `${id}/${place}`
+}
+
+function outcomeOf(end: EndStep, id: string, child: string | undefined): Outcome {
   switch (end) {
     case 'complete':
       return complete('"done"', forever)
@@ -292,7 +354,10 @@ function outcomeOf(end: EndStep): Outcome {
     case 'die':
       return die(failureOf('greet', 'it is over'), forever)
     case 'die of child':
-      return die({ ...failureOf('greet', 'its child died'), code: 'CHILD_FAILED' }, forever)
+      return die(
+        { ...failureOf('greet', 'its child died'), code: 'CHILD_FAILED', ...(child && { child }) },
+        forever,
+      )
     case 'retry':
       return retryIn(500)
     case 'cancel':
@@ -300,7 +365,9 @@ function outcomeOf(end: EndStep): Outcome {
     case 'release':
       return released()
     case 'wait':
-      return waiting({ until: undefined, signals: [], children: true })
+      return waiting({ until: undefined, signals: [], children: true, fans: [] })
+    case 'wait for a fan':
+      return waiting({ until: undefined, signals: [], children: false, fans: [fanAt(id, 0)] })
   }
 }
 

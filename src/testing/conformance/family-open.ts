@@ -67,7 +67,7 @@ export function familyOpenTests(test: Test): void {
     const own = jobs.find(({ id }) => id === top.id)
     assert.ok(own)
     assert.equal(
-      await settle(store, own, waiting({ until: undefined, signals: [], children: true })),
+      await settle(store, own, waiting({ until: undefined, signals: [], children: true, fans: [] })),
       'applied',
     )
     const [second, third] = jobs.filter(({ id }) => id !== top.id)
@@ -88,7 +88,7 @@ export function familyOpenTests(test: Test): void {
     assert.deepEqual((await extend(job.token)).lost, [])
     assert.deepEqual((await extend(job.token)).lost, [])
     assert.deepEqual(await countsOf(store, id), { children: 1, waiting: 1, failed: 0 })
-    await settle(store, job, waiting({ until: undefined, signals: [], children: true }))
+    await settle(store, job, waiting({ until: undefined, signals: [], children: true, fans: [] }))
     assert.equal(await stateOf(store, id), 'blocked')
     assert.equal(await endNext(store), child.id)
     assert.equal(await stateOf(store, id), 'pending')
@@ -104,7 +104,7 @@ export function familyOpenTests(test: Test): void {
       held: [{ id, token: job.token, progress: undefined, logs: undefined, inserts: [child] }],
     })
     await endNext(store)
-    await settle(store, job, waiting({ until: undefined, signals: [], children: true }))
+    await settle(store, job, waiting({ until: undefined, signals: [], children: true, fans: [] }))
     assert.equal(await stateOf(store, id), 'pending')
   })
 

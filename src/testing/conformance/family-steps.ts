@@ -12,7 +12,19 @@ export interface RelativeStep {
   readonly open: boolean
 }
 
-export type EndStep = 'complete' | 'vanish' | 'die' | 'die of child' | 'retry' | 'cancel' | 'release' | 'wait'
+export type EndStep =
+  | 'complete'
+  | 'vanish'
+  | 'die'
+  | 'die of child'
+  | 'retry'
+  | 'cancel'
+  | 'release'
+  | 'wait'
+  | 'wait for a fan'
+
+/** Fans of a job, by their places. */
+const fans = [0, 1] as const
 
 export type FamilyStep =
   | { readonly step: 'insert'; readonly jobs: readonly RelativeStep[] }
@@ -25,8 +37,15 @@ export type FamilyStep =
       readonly child: boolean
       readonly claim: number
     }
-  /** The n-th run adds a child to its own job. */
-  | { readonly step: 'extend'; readonly run: number; readonly policy: FailurePolicy }
+  /** The n-th run adds a child to its own job, by a step or not. */
+  | {
+      readonly step: 'extend'
+      readonly run: number
+      readonly policy: FailurePolicy
+      readonly fan: number | undefined
+    }
+  /** It goes on from how those of a step have ended. */
+  | { readonly step: 'close'; readonly run: number; readonly fan: number }
   | {
       readonly step: 'operate'
       readonly job: number
@@ -44,6 +63,7 @@ const ends: readonly EndStep[] = [
   'cancel',
   'release',
   'wait',
+  'wait for a fan',
 ]
 
 const commands = [
@@ -88,8 +108,21 @@ export function familyStepsOf(fc: FastCheck): Arbitrary<FamilyStep[]> {
       }),
     },
     {
+      weight: 4,
+      arbitrary: fc.record({
+        step: fc.constant('extend' as const),
+        run: fc.nat({ max: 3 }),
+        policy,
+        fan: fc.constantFrom(undefined, ...fans),
+      }),
+    },
+    {
       weight: 2,
-      arbitrary: fc.record({ step: fc.constant('extend' as const), run: fc.nat({ max: 3 }), policy }),
+      arbitrary: fc.record({
+        step: fc.constant('close' as const),
+        run: fc.nat({ max: 3 }),
+        fan: fc.constantFrom(...fans),
+      }),
     },
     {
       weight: 5,

@@ -14,6 +14,7 @@ import { depthTests } from './depth.js'
 import { extend } from './extend.js'
 import { familyTests } from './family.js'
 import { familyCancelTests } from './family-cancels.js'
+import { familyFanTests } from './family-fans.js'
 import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
@@ -116,6 +117,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: open', familyOpenTests],
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
+  ['family: fans', familyFanTests],
   ['family: lives', familyLivesTests],
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],

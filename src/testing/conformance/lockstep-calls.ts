@@ -84,7 +84,7 @@ export class LockstepCalls {
     return first
   }
 
-  #extend({ stores, worker }: Process): Promise<void> {
+  #extend({ stores, worker }: Process): Promise<unknown> {
     const given = this.#requests.heldBy(worker)
     return same(
       stores.map((store, i) => {
@@ -135,8 +135,10 @@ export class LockstepCalls {
   }
 }
 
-export async function same(answers: readonly Promise<unknown>[]): Promise<void> {
-  allAlike(await Promise.all(answers))
+export async function same<T>(answers: readonly Promise<T>[]): Promise<T> {
+  const seen = await Promise.all(answers)
+  allAlike(seen)
+  return seen[0] as T
 }
 
 /** The first is the reference, if there is one. */

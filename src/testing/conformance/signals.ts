@@ -187,7 +187,7 @@ export function signalTests(test: Test): void {
       const settlements = claimed.slice(i, i + 500).map(({ id, token }) => ({
         id,
         token,
-        outcome: waiting({ until: undefined, signals: waitsFor('k').signals, children: false }),
+        outcome: waiting({ until: undefined, signals: waitsFor('k').signals, children: false, fans: [] }),
         inserts: undefined,
       }))
       await store.exchange({ worker: 'worker', settlements, claim: undefined })
@@ -211,7 +211,7 @@ export function signalTests(test: Test): void {
     const settlements = claimed.map(({ id, token }) => ({
       id,
       token,
-      outcome: waiting({ until: undefined, signals: waitsFor('k').signals, children: false }),
+      outcome: waiting({ until: undefined, signals: waitsFor('k').signals, children: false, fans: [] }),
       inserts: undefined,
     }))
     for (let i = 0; i < count; i += 500)

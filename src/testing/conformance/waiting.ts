@@ -207,7 +207,7 @@ export function wait(
   steps: readonly StepRecord[] = [],
   worker = 'worker',
 ) {
-  const outcome = waiting({ until: undefined, signals: [], children: false, ...wanted })
+  const outcome = waiting({ until: undefined, signals: [], children: false, fans: [], ...wanted })
   const report = { progress: undefined, logs: undefined, steps }
   return settle(store, job, outcome, { worker, report })
 }

@@ -166,10 +166,11 @@ export class SandboxContext implements JobContext {
       read: async () => (await this.#ask({ verb: 'read steps' })) as StepRecord[],
       write: async (records) => void (await this.#ask({ verb: 'write steps', steps: records })),
       begin: () => Promise.reject(noTransactions()),
-      addChildren: async ({ job, inputs, ids, options, steps }) => {
+      addChildren: async ({ fan, job, inputs, ids, options, steps }) => {
         const most = Number.MAX_SAFE_INTEGER
         await this.#ask({
           verb: 'add children',
+          fan,
           job: job.name,
           inputs: jsonCodec.encode(inputs, 'inputs', most),
           ids,
@@ -178,6 +179,7 @@ export class SandboxContext implements JobContext {
         })
       },
       readChildren: this.#readChildren,
+      close: async (fan) => (await this.#ask({ verb: 'close fan', fan })) as boolean,
       suspend: (wait) => this.#suspend({ how: 'waits', wait }),
     })
   }

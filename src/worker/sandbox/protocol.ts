@@ -69,6 +69,7 @@ export type Question =
   /** Inputs and options as text. Answered when they are stored. */
   | {
       readonly verb: 'add children'
+      readonly fan: string
       readonly job: string
       readonly inputs: string
       readonly ids: readonly string[]
@@ -78,6 +79,7 @@ export type Question =
   /** Steps of earlier runs; values of steps cross as text too. */
   | { readonly verb: 'read steps' }
   /** Answered when they are stored. */
+  | { readonly verb: 'close fan'; readonly fan: string }
   | { readonly verb: 'write steps'; readonly steps: readonly StepRecord[] }
 
 export type Answer = { readonly value: string } | { readonly error: Thrown }

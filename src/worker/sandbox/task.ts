@@ -134,6 +134,8 @@ async function ask(
       return run.readChildren(question.of, question.cursor)
     case 'add children':
       return addChildren(run, question, runtime, jobs)
+    case 'close fan':
+      return run.stepStore.close(run, question.fan)
     case 'read steps':
       return recode(await run.stepStore.read(run), runtime.codec, jsonCodec)
     case 'write steps':
@@ -143,11 +145,12 @@ async function ask(
 
 async function addChildren(
   run: Run,
-  { job, inputs, ids, options, steps }: Extract<Question, { verb: 'add children' }>,
+  { fan, job, inputs, ids, options, steps }: Extract<Question, { verb: 'add children' }>,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<void> {
   const batch = {
+    fan,
     job: known(job, jobs),
     inputs: jsonCodec.decode(inputs) as unknown[],
     ids,

@@ -6,30 +6,27 @@ FROM millrace_job j LEFT JOIN millrace_parent p ON p.seq = j.seq WHERE j.id = ?
 SELECT 1 FROM millrace_link WHERE parent = ? AND child = ?
 
 -- :link
-INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_link (parent, child, name, node, on_failure, wakes, undo, fan) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 
--- :lessFailed  those that its own runs added stand in its way no more
+-- :lessFailed  those of its steps stand in its way no more
 UPDATE millrace_parent SET failed = failed - (
   SELECT count(*) FROM millrace_link l
-  WHERE l.parent = millrace_parent.seq AND l.own = 1 AND l.state <> 5 AND l.on_failure IN ('fail', 'compensate')
+  WHERE l.parent = millrace_parent.seq AND l.fan IS NOT NULL AND l.state <> 5 AND l.on_failure IN ('fail', 'compensate')
 ) WHERE seq = ?
 
--- :forgetOwn  children that its own runs added
-DELETE FROM millrace_link WHERE parent = ? AND own = 1
+-- :forgetFans  children of its steps
+DELETE FROM millrace_link WHERE parent = ? AND fan IS NOT NULL
 
--- :recount
-UPDATE millrace_parent SET (children, waiting) = (
-  SELECT count(*), open + coalesce(sum(l.state IS NULL), 0)
-  FROM millrace_link l WHERE l.parent = millrace_parent.seq
-) WHERE seq = ?
+-- :withoutFans
+UPDATE millrace_parent SET children = children - ?, fanned = 0, closed = NULL WHERE seq = ?
 
 -- :addParent
 INSERT INTO millrace_parent (seq, waiting, open) VALUES (?, ?, ?)
 
 -- :addChildren
-INSERT INTO millrace_parent (seq, children, waiting) VALUES (?, ?, ?)
-ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting = waiting + excluded.waiting
+INSERT INTO millrace_parent (seq, children, waiting, fanned) VALUES (?, ?, ?, ?)
+ON CONFLICT (seq) DO UPDATE SET children = children + excluded.children, waiting = waiting + excluded.waiting, fanned = fanned + excluded.fanned
 
 -- :becomeParent  a job that got its first child while it ran
 UPDATE millrace_job SET family = ? WHERE seq = ? AND family IS NULL
@@ -42,15 +39,15 @@ WHERE seq BETWEEN ? AND ? AND (parent IS NOT NULL OR family IS NOT NULL)
 UPDATE millrace_link SET state = 5, ended_at = ? FROM millrace_job j
 WHERE j.seq BETWEEN ? AND ? AND millrace_link.parent = j.parent AND millrace_link.child = j.id
 AND millrace_link.state IS NULL
-RETURNING parent
+RETURNING parent, fan
 
 -- :end  a link ends once
 UPDATE millrace_link SET state = ?, ended_at = ?, result = ?, failure = ?
 WHERE parent = ? AND child = ? AND state IS NULL
-RETURNING on_failure, wakes
+RETURNING on_failure, wakes, fan
 
 -- :lessWaiting
-UPDATE millrace_parent SET waiting = waiting - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
+UPDATE millrace_parent SET waiting = waiting - ?, fanned = fanned - ?, failed = failed + ? WHERE seq = ? RETURNING waiting
 
 -- :isLeased
 SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.seq = ?
@@ -62,13 +59,13 @@ UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WHERE seq = ?
 
 -- :endOf
-SELECT state, on_failure FROM millrace_link WHERE parent = ? AND child = ?
+SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 
 -- :reopen
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL WHERE parent = ? AND child = ?
 
 -- :moreWaiting
-UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
+UPDATE millrace_parent SET waiting = waiting + ?, fanned = fanned + ?, failed = max(0, failed - ?) WHERE seq = ?
 
 -- :revive
 UPDATE millrace_job SET
@@ -85,10 +82,25 @@ UPDATE millrace_parent SET open = 0, waiting = waiting - 1 WHERE seq = ? AND ope
 UPDATE millrace_job SET state = 4, due_at = NULL WHERE seq = ?
 
 -- :doom
-UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting > 0
+UPDATE millrace_parent SET doomed = '' WHERE seq = ? AND waiting + fanned > 0
 
 -- :isWaiting
-SELECT waiting FROM millrace_parent WHERE seq = ? AND waiting > 0
+SELECT 1 FROM millrace_parent WHERE seq = ? AND waiting > 0
+
+-- :hasOpenChildren
+SELECT 1 FROM millrace_parent WHERE seq = ? AND waiting + fanned > 0
+
+-- :isFanOpen
+SELECT 1 FROM millrace_link INDEXED BY millrace_link_open WHERE parent = ? AND fan = ? AND state IS NULL LIMIT 1
+
+-- :closeFan
+UPDATE millrace_parent SET closed = coalesce(closed, '') || ' ' || ? || ' ' WHERE seq = ?
+
+-- :reopenFan
+UPDATE millrace_parent SET closed = replace(closed, ' ' || ? || ' ', '') WHERE seq = ?
+
+-- :isFanClosed
+SELECT 1 FROM millrace_parent WHERE seq = ? AND instr(closed, ' ' || ? || ' ') > 0
 
 -- :doomed
 SELECT p.seq, p.doomed, j.cancel_reason AS reason FROM millrace_parent p JOIN millrace_job j ON j.seq = p.seq
@@ -104,7 +116,7 @@ UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 
 -- :family
-SELECT children, waiting, failed, open, alarmed FROM millrace_parent WHERE seq = ?
+SELECT children, waiting, fanned, failed, open, alarmed FROM millrace_parent WHERE seq = ?
 
 -- :links
 SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
@@ -112,7 +124,7 @@ WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 
 -- :untimed  blocked jobs that no time wakes, from this one on, and whether they wait for children
 SELECT b.seq, p.open = 0 AND (
-  p.waiting <> 0 OR NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = b.seq)
+  p.waiting <> 0 OR p.fanned <> 0 OR NOT EXISTS (SELECT 1 FROM millrace_wait w WHERE w.seq = b.seq)
 ) AS isParent
 FROM (
   SELECT seq FROM millrace_job
@@ -125,4 +137,4 @@ FROM millrace_link l INDEXED BY millrace_link_open LEFT JOIN millrace_job j ON j
 WHERE l.parent = ? AND l.state IS NULL LIMIT 1
 
 -- :waitForNothing
-UPDATE millrace_parent SET waiting = 0 WHERE seq = ?
+UPDATE millrace_parent SET waiting = 0, fanned = 0 WHERE seq = ?

@@ -47,10 +47,12 @@ CREATE INDEX millrace_schedule_since ON millrace_schedule (since) WHERE paused =
 CREATE TABLE millrace_parent (
   seq      INTEGER PRIMARY KEY,
   children INTEGER NOT NULL DEFAULT 0,
-  waiting  INTEGER NOT NULL DEFAULT 0,
+  waiting  INTEGER NOT NULL DEFAULT 0, -- what it waits for before it runs
+  fanned   INTEGER NOT NULL DEFAULT 0, -- children of its steps that have not ended
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
   alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
+  closed   TEXT,                       -- fans whose children stay as they ended, each between spaces
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
 
@@ -63,7 +65,7 @@ CREATE TABLE millrace_link (
   node       TEXT,
   on_failure TEXT NOT NULL,
   wakes      INTEGER NOT NULL,
-  own        INTEGER NOT NULL,         -- 1: the parent's own run added the child
+  fan        TEXT,                     -- of a child that a step of the parent added: all of that step have the same
   undo       TEXT,
   state      INTEGER,                  -- how the child ended
   ended_at   INTEGER,
@@ -72,7 +74,7 @@ CREATE TABLE millrace_link (
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX millrace_link_open ON millrace_link (parent) WHERE state IS NULL;
+CREATE INDEX millrace_link_open ON millrace_link (parent, fan) WHERE state IS NULL;
 
 CREATE TABLE millrace_step (
   n      INTEGER PRIMARY KEY,          -- in the order in which they were written
