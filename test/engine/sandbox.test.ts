@@ -330,13 +330,13 @@ describe.for(['thread', 'process'] as const)('a sandbox in a %s', (type) => {
   })
 
   test('is used again, and there are no more than allowed', async () => {
-    const where = define('where', { type }, { timeout: '1s' })
+    const where = define('where', { type }, { timeout: '3s' })
     const mill = await started([where], { sandbox: { size: 2, warm: 2 } })
     await Promise.all(
       (await mill.enqueueMany(where, [200, 200])).map((job) => job.result({ timeout: '10s' })),
     )
     // In line for longer than their timeout, which counts from when they have their sandbox.
-    const jobs = await mill.enqueueMany(where, Array(8).fill(400))
+    const jobs = await mill.enqueueMany(where, Array(8).fill(1000))
     const places = await Promise.all(jobs.map((job) => job.result({ timeout: '15s' })))
     expect(new Set(places.map(({ pid, threadId }) => `${pid} ${threadId}`)).size).toBe(2)
     const apart =

@@ -57,7 +57,7 @@ export function extend(test: Test): void {
       [undefined, '{"percent":50}'],
       ['null', 'null'],
     ] as const) {
-      assert.deepEqual(await report(job, { progress }), { lost: [], cancels: [] })
+      assert.deepEqual(await report(job, { progress }), { lost: [], cancels: [], open: [] })
       assert.equal((await read(store, job.id)).progress, seen)
     }
 
@@ -70,7 +70,11 @@ export function extend(test: Test): void {
     const ids = await insertMany(store, 10)
     const claimed = await claim(store, 10)
     const all = claimed.map((job, i) => held(job, { progress: `${i}`, logs: [line(i)] }))
-    assert.deepEqual(await store.extend({ worker: 'worker', lease, held: all }), { lost: [], cancels: [] })
+    assert.deepEqual(await store.extend({ worker: 'worker', lease, held: all }), {
+      lost: [],
+      cancels: [],
+      open: [],
+    })
     for (const [i, id] of ids.entries()) {
       assert.equal((await read(store, id)).progress, `${i}`)
       assert.deepEqual((await store.trail(id))?.logs, [line(i)])

@@ -210,6 +210,7 @@ export function fencing(test: Test): void {
     assert.deepEqual(await store.extend({ worker: 'zombie', lease, held: late }), {
       lost: [zombie.id],
       cancels: [],
+      open: [],
     })
     assert.equal((await read(store, heir.id)).progress, '"heir"')
     assert.deepEqual((await store.trail(heir.id))?.logs, [line(1)])
