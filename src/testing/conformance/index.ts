@@ -19,6 +19,7 @@ import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
+import { checkFans } from './fan-model.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
 import { guardTests, guardVerbTests } from './guard.js'
@@ -156,6 +157,8 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
     runner.describe('steps of handlers', () => {
       const check = () => checkSteps({ make, runs: stepRuns, seed })
       runner.test(`${stepRuns} random runs end with one memo for each step`, check, modelTimeout)
+      const fans = () => checkFans({ make, runs: stepRuns, seed })
+      runner.test(`${stepRuns} random runs with children find what they went on from`, fans, modelTimeout)
       const sagas = () => checkSagas({ make, runs: stepRuns, seed })
       runner.test(`${stepRuns} random sagas are done, or undone in reverse`, sagas, modelTimeout)
     })

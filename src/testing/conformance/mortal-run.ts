@@ -1,12 +1,11 @@
 /** What models of handlers share: random events, some of which kill the worker between two calls of the store. */
 import assert from 'node:assert/strict'
 import type { Arbitrary, WeightedArbitrary } from 'fast-check'
-import type { AnyJob } from '../../core/definition.js'
 import type { Store } from '../../core/store.js'
 import type { StoreHarness } from './harness.js'
 import type { FastCheck } from './model-steps.js'
 import type { MortalStore } from './mortal-store.js'
-import { MortalWorker } from './mortal-worker.js'
+import { type Jobs, MortalWorker } from './mortal-worker.js'
 import { checkProperty, type PropertyOptions } from './property.js'
 
 export interface MortalModelOptions extends PropertyOptions {
@@ -58,7 +57,7 @@ export abstract class MortalRun<E extends { readonly step: string }> {
   protected readonly violations: string[] = []
 
   constructor(harness: StoreHarness) {
-    this.worker = new MortalWorker(harness, (process) => this.definition(process))
+    this.worker = new MortalWorker(harness, (process) => this.definitions(process))
     this.store = harness.store
   }
 
@@ -81,8 +80,8 @@ export abstract class MortalRun<E extends { readonly step: string }> {
   /** What is asked for again and again until all jobs have ended. */
   protected async help(): Promise<void> {}
 
-  /** The job as a process that may be dead runs it. */
-  protected abstract definition(process: MortalStore): AnyJob
+  /** The jobs as a process that may be dead runs them. */
+  protected abstract definitions(process: MortalStore): Jobs
   protected abstract act(event: E): Promise<void>
   protected abstract ids(): string[]
   protected abstract judge(id: string): Promise<void>

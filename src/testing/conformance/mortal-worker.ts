@@ -10,21 +10,24 @@ import { MortalStore } from './mortal-store.js'
 const options = { lease: '1s', poll: '200ms', concurrency: 3, handleSignals: false } as const
 const mostRounds = 100
 
+/** The first one is enqueued. */
+export type Jobs = readonly [AnyJob, ...AnyJob[]]
+
 export class MortalWorker {
   readonly store: Store
   /** The store's clock. */
   now = 0
   readonly #harness: StoreHarness
   readonly #clock = new VirtualClock()
-  readonly #makeJob: (process: MortalStore) => AnyJob
+  readonly #makeJobs: (process: MortalStore) => Jobs
   #process: MortalStore
   #stop: () => Promise<void> = async () => {}
 
-  /** `makeJob` makes the definition for one process; its handler must do nothing once that is dead. */
-  constructor(harness: StoreHarness, makeJob: (process: MortalStore) => AnyJob) {
+  /** `makeJobs` makes the definitions for one process; their handlers must do nothing once that is dead. */
+  constructor(harness: StoreHarness, makeJobs: (process: MortalStore) => Jobs) {
     this.#harness = harness
     this.store = harness.store
-    this.#makeJob = makeJob
+    this.#makeJobs = makeJobs
     this.#process = new MortalStore(harness.store)
   }
 
@@ -51,7 +54,8 @@ export class MortalWorker {
 
   async enqueue<I, O, R>(input: I, id: string): Promise<void> {
     const mill = new Millrace({ store: this.store, clock: this.#clock })
-    await mill.enqueue(this.#makeJob(this.#process) as JobDefinition<I, O, R>, input, { id })
+    const [job] = this.#makeJobs(this.#process)
+    await mill.enqueue(job as JobDefinition<I, O, R>, input, { id })
     await this.advance(0)
   }
 
@@ -82,7 +86,7 @@ export class MortalWorker {
       store: process.store,
       clock: this.#clock,
       random: () => 0.5,
-      jobs: [this.#makeJob(process)],
+      jobs: this.#makeJobs(process),
     })
     mill.on('error', () => {})
     const worker = mill.worker(options)

@@ -17,6 +17,7 @@ import {
   mortalEvents,
 } from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
+import type { Jobs } from './mortal-worker.js'
 
 interface Plan {
   /** Which step fails for good, if any; the last one, which comes after the point of no return, until it is mended. */
@@ -139,8 +140,8 @@ class SagaRun extends MortalRun<Event> {
     assert.deepEqual(log, [...done, ...undone], 'nothing is done once undoing has begun')
   }
 
-  protected definition(process: MortalStore) {
-    return defineSaga<Plan>({
+  protected definitions(process: MortalStore): Jobs {
+    const saga = defineSaga<Plan>({
       name: 'saga',
       maxAttempts: 3,
       timeout: '500ms',
@@ -159,6 +160,7 @@ class SagaRun extends MortalRun<Event> {
         })),
       ],
     })
+    return [saga]
   }
 
   async #do(process: MortalStore, context: Context, name: string): Promise<void> {

@@ -16,6 +16,7 @@ import {
   mortalEvents,
 } from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
+import type { Jobs } from './mortal-worker.js'
 
 type Part =
   /** Fails the first times that it runs. */
@@ -180,8 +181,8 @@ class StepRun extends MortalRun<Event> {
     }
   }
 
-  protected definition(mortal: MortalStore) {
-    return defineJob({
+  protected definitions(mortal: MortalStore): Jobs {
+    const program = defineJob({
       name: 'program',
       maxAttempts: 1_000,
       maxCrashes: 1_000,
@@ -197,6 +198,7 @@ class StepRun extends MortalRun<Event> {
         return results
       },
     })
+    return [program]
   }
 
   #perform(part: Part, name: string, context: JobContext, mortal: MortalStore): Promise<unknown> {
