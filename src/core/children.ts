@@ -10,8 +10,16 @@ export interface ChildPage {
   readonly cursor: string | undefined
 }
 
-/** Children of a running job, or those of one definition, page by page. */
-export type ReadChildren = (name: string | undefined, cursor: string | undefined) => Promise<ChildPage>
+/** Which children of a job. */
+export interface WhichChildren {
+  /** Those of one definition. */
+  readonly name?: string | undefined
+  /** Those whose ids begin so. */
+  readonly prefix?: string | undefined
+}
+
+/** Children of a running job, page by page. */
+export type ReadChildren = (which: WhichChildren, cursor: string | undefined) => Promise<ChildPage>
 
 /** The part of a handler's context that is about its children, wherever it runs. */
 export class Children {
@@ -45,7 +53,7 @@ export class Children {
   async *#all(name: string | undefined): AsyncGenerator<Child, void, undefined> {
     let cursor: string | undefined
     do {
-      const page = await this.#read(name, cursor)
+      const page = await this.#read({ name }, cursor)
       yield* page.children
       cursor = page.cursor
     } while (cursor !== undefined)

@@ -354,6 +354,8 @@ export interface LinkQuery {
   readonly parents: readonly string[]
   /** Only children of this definition. */
   readonly name?: string | undefined
+  /** Only children whose ids begin so and go on; costs as much as there are of them. */
+  readonly prefix?: string | undefined
   /** Only children that died or were cancelled. */
   readonly failed?: boolean | undefined
   readonly limit: number

@@ -45,11 +45,10 @@ export class TrialChildren {
     for (const { id, name } of jobs) this.#links.push({ ...unended, parent: this.#parent, child: id, name })
   }
 
-  readonly read = async ({ name }: LinkQuery): Promise<LinkPage> => {
-    return {
-      links: this.#links.filter((link) => name === undefined || link.name === name),
-      cursor: undefined,
-    }
+  readonly read = async ({ name, prefix = '' }: LinkQuery): Promise<LinkPage> => {
+    const isAskedFor = (link: LinkRecord) =>
+      link.child.startsWith(prefix) && (name === undefined || link.name === name)
+    return { links: this.#links.filter(isAskedFor), cursor: undefined }
   }
 }
 

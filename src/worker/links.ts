@@ -1,6 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import { bounds } from '../core/bounds.js'
-import type { ChildPage } from '../core/children.js'
+import type { ChildPage, WhichChildren } from '../core/children.js'
 import type { Child } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
 import type { Failure } from '../core/job.js'
@@ -22,10 +22,10 @@ export async function* linksOf(
 export async function readChildren(
   runtime: Runtime,
   parent: string,
-  name: string | undefined,
+  which: WhichChildren,
   cursor: string | undefined,
 ): Promise<ChildPage> {
-  const page = await runtime.store.links({ parents: [parent], name, limit: bounds.batch, cursor })
+  const page = await runtime.store.links({ parents: [parent], ...which, limit: bounds.batch, cursor })
   const children = page.links.map((link) => childOf(link, runtime)).filter((child) => child !== undefined)
   const open = page.links.filter(({ end }) => end === undefined).map(({ child }) => child)
   return { children, open, cursor: page.cursor }

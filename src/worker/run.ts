@@ -232,12 +232,12 @@ export class Run implements JobContext {
   }
 
   get #childReader(): Children {
-    return new Children((name, cursor) => this.readChildren(name, cursor))
+    return new Children(this.readChildren)
   }
 
   /** A page of its children that have ended. */
-  readonly readChildren: ReadChildren = (name, cursor) =>
-    readChildren(this.#runtime, this.job.id, name, cursor)
+  readonly readChildren: ReadChildren = (which, cursor) =>
+    readChildren(this.#runtime, this.job.id, which, cursor)
 
   get tx(): <Tx = unknown>() => Promise<Tx> {
     return async <Tx>() => {

@@ -73,18 +73,13 @@ export function fanOf(step: string, kept: unknown): Fan {
 }
 
 /** What has become of a step's children; undefined while some have not ended. */
-export async function childrenOf(
-  { id: own }: Fan,
-  job: AnyJob,
-  read: ReadChildren,
-): Promise<Child[] | undefined> {
+export async function childrenOf({ id }: Fan, read: ReadChildren): Promise<Child[] | undefined> {
   const ended: Child[] = []
-  const isOurs = (id: string) => id.startsWith(`${own}.`)
   let cursor: string | undefined
   do {
-    const page = await read(job.name, cursor)
-    if (page.open.some(isOurs)) return undefined
-    for (const child of page.children) if (isOurs(child.id)) ended.push(child)
+    const page = await read({ prefix: `${id}.` }, cursor)
+    if (page.open.length > 0) return undefined
+    ended.push(...page.children)
     cursor = page.cursor
   } while (cursor !== undefined)
   return ended

@@ -47,7 +47,7 @@ export class StepFans {
     const record = isComplete ? memo : await this.#add(name, begun, job, inputs, options)
     const fan = fanOf(name, this.#memos.decode(record))
     const taken = { id: fan.id, record, listeners }
-    const ended = await childrenOf(fan, job, this.#host.readChildren)
+    const ended = await childrenOf(fan, this.#host.readChildren)
     const isGiven = ended !== undefined && (await this.#give(taken, ended, options))
     return { ...taken, ended: isGiven ? ended : undefined }
   }

@@ -7,12 +7,14 @@ import type { Tables } from './tables.js'
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
 export function links(tables: Tables, query: LinkQuery): LinkPage {
   const found: LinkRecord[] = []
-  let [at, after] = query.cursor === undefined ? [0, ''] : (JSON.parse(query.cursor) as [number, string])
+  const { prefix = '' } = query
+  let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
   let looked = 0
-  for (; at < query.parents.length; at++, after = '') {
+  for (; at < query.parents.length; at++, after = prefix) {
     const all = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links ?? []
     for (let i = firstAfter(all, after); i < all.length; i++) {
       const link = all[i] as Link
+      if (!link.child.startsWith(prefix)) break
       if (found.length === query.limit || looked === bounds.scan)
         return { links: found, cursor: JSON.stringify([at, after]) }
       looked++

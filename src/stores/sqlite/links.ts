@@ -23,13 +23,15 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
   const select = db.prepare<[string, string, number], LinkRow>(sql.links).raw()
   return (query) => {
     const found: LinkRecord[] = []
-    let [at, after] = query.cursor === undefined ? [0, ''] : (JSON.parse(query.cursor) as [number, string])
+    const { prefix = '' } = query
+    let [at, after] =
+      query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
     let looked = 0
-    for (; at < query.parents.length; at++, after = '') {
+    for (; at < query.parents.length; at++, after = prefix) {
       for (;;) {
         const size = Math.min(query.limit, bounds.page)
         const parent = query.parents[at] ?? ''
-        const rows = select.all(parent, after, size)
+        const rows = select.all(parent, after, size).filter(([child]) => child.startsWith(prefix))
         for (const row of rows) {
           if (found.length === query.limit || looked === bounds.scan)
             return { links: found, cursor: JSON.stringify([at, after]) }

@@ -146,4 +146,17 @@ export function familyTests(test: Test): void {
       )
     }
   })
+
+  test('those whose ids begin alike are read page by page', async ({ store }) => {
+    const [a, b] = [parent({ id: 'a' }), parent({ id: 'b' })]
+    const ids = ['k.1', 'k.10', 'k.2', 'k', 'l.1', 'j.9', 'ka', 'k.', 'k/1']
+    await store.insert([a, b, ...ids.map((id) => childOf([a, b], { id }))])
+    for (const limit of [1, 2, 3, 100]) {
+      const found = await linksOf(store, { parents: ['b', 'a'], prefix: 'k.' }, limit)
+      assert.deepEqual(
+        found.map(({ parent: of, child }) => `${of} ${child}`),
+        ['b k.1', 'b k.10', 'b k.2', 'a k.1', 'a k.10', 'a k.2'],
+      )
+    }
+  })
 }

@@ -134,8 +134,8 @@ export class SandboxContext implements JobContext {
     return this.#children.resultOf
   }
 
-  readonly #readChildren: ReadChildren = (of, cursor) => {
-    return this.#ask({ verb: 'children', of, cursor }) as Promise<ChildPage>
+  readonly #readChildren: ReadChildren = (which, cursor) => {
+    return this.#ask({ verb: 'children', which, cursor }) as Promise<ChildPage>
   }
 
   readonly #children = new Children(this.#readChildren)

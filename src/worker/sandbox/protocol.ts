@@ -4,6 +4,7 @@
  * silently turn a class instance into a plain object. All else is plain data that threads and processes carry
  * alike.
  */
+import type { WhichChildren } from '../../core/children.js'
 import type { Directive } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { LogLevel } from '../../core/job.js'
@@ -65,7 +66,7 @@ export type Question =
       readonly input: string
       readonly options: string | undefined
     }
-  | { readonly verb: 'children'; readonly of: string | undefined; readonly cursor: string | undefined }
+  | { readonly verb: 'children'; readonly which: WhichChildren; readonly cursor: string | undefined }
   /** Inputs and options as text. Answered when they are stored. */
   | {
       readonly verb: 'add children'

@@ -131,7 +131,7 @@ async function ask(
     case 'enqueue':
       return enqueue(run, question, jobs)
     case 'children':
-      return run.readChildren(question.of, question.cursor)
+      return run.readChildren(question.which, question.cursor)
     case 'add children':
       return addChildren(run, question, runtime, jobs)
     case 'close fan':
