@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { forWaiting, mindsChildren } from '../../core/family.js'
+import { forWaiting, mindsChildren, staying } from '../../core/family.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
@@ -46,7 +46,8 @@ function settleOne(
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
-  const outcome = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
+  const ended = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
+  const outcome = entry.job.family?.stays === true ? staying(ended) : ended
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.

@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { forWaiting, mindsChildren } from '../../core/family.js'
+import { forWaiting, mindsChildren, staying } from '../../core/family.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
@@ -15,7 +15,7 @@ import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
-import { stateNumber, type Tables, traits, unwinds } from './tables.js'
+import { stateNumber, stays, type Tables, traits, unwinds } from './tables.js'
 import { type Lease, readToken } from './token.js'
 import type { Places, Traffic } from './traffic.js'
 import type { Waiting } from './waiting.js'
@@ -136,7 +136,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = kept(heeded(settlement, lease, now), lease.seq)
+      const outcome = kept(heeded(settlement, lease, now), lease)
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
@@ -212,8 +212,9 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return after
   }
 
-  function kept(outcome: Outcome, seq: number): Outcome {
-    return mindsChildren(outcome) && families.isWaiting(seq) ? forWaiting(outcome) : outcome
+  function kept(outcome: Outcome, { seq, kind }: Lease): Outcome {
+    const ended = mindsChildren(outcome) && families.isWaiting(seq) ? forWaiting(outcome) : outcome
+    return stays(tables.kind(kind)) ? staying(ended) : ended
   }
 
   function hasFamily({ kind }: Lease): boolean {
@@ -238,7 +239,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
       if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
-      if (hasGuard(tables.kind(lease.kind))) break
+      const kind = tables.kind(lease.kind)
+      if (hasGuard(kind) || stays(kind)) break
       leases.push(lease)
     }
     return leases
