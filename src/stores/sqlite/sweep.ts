@@ -188,9 +188,13 @@ export function makeSweep(
 
   /** Returns how many of them are gone. */
   function removeAll(rows: readonly ExpiredRow[], now: number): number {
-    const over = rows.filter((row) => !staying.goesOn(row, now))
-    over.forEach(removeFinished)
-    return over.length
+    let removed = 0
+    for (const row of rows) {
+      if (staying.goesOn(row, now)) continue
+      removeFinished(row)
+      removed++
+    }
+    return removed
   }
 
   function removeFinished(row: ExpiredRow): void {

@@ -18,6 +18,7 @@ import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
+import { familyStaysTests } from './family-stays.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
 import { guardTests, guardVerbTests } from './guard.js'
@@ -117,6 +118,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: replays', familyReplayTests],
   ['family: cancels', familyCancelTests],
   ['family: lives', familyLivesTests],
+  ['family: jobs that stay', familyStaysTests],
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],
