@@ -23,7 +23,7 @@ interface NodeBase<Job> {
   readonly onFailure?: FailurePolicy
   /**
    * Undoes this job, if it has completed, when the flow fails at a job with `onFailure: 'compensate'`. Its input is
-   * `{ input, result }` of this job.
+   * `{ input, result }` of this job. Jobs that others of such a flow come before are kept until the flow is over.
    */
   // biome-ignore lint/suspicious/noExplicitAny: as above
   readonly compensate?: JobDefinition<any, any, any>

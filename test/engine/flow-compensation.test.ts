@@ -124,7 +124,7 @@ describe('compensation in a flow whose jobs are not kept', () => {
       { job: part, input: 'charge', compensate: undo, options },
       { job: part, input: 'pack', options },
       { job: part, input: 'ship', options },
-      { job: part, input: 'dies', onFailure: 'compensate' },
+      { job: part, input: 'dies', onFailure: 'compensate', options },
     ])
     await mill.drain()
     expect(seen).toEqual(['charge', 'pack', 'ship', 'undo charge'])

@@ -49,7 +49,7 @@ function settleOne(
   const ended = mindsChildren(heeded) && isWaiting(entry) ? forWaiting(heeded) : heeded
   const outcome = entry.job.family?.stays === true ? staying(ended) : ended
   if (outcome.to === 'cancelled') letGo(tables, entry)
-  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.traffic || outcome.hold > 0) {
     tables.traffic.ended(entry.job, outcome, lease.at, 1, now, entry.gates)

@@ -140,7 +140,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
-      if (hasGuard(kind)) guards.settled(lease, settlement.id, outcome, settlement.report, now)
+      if (hasGuard(kind)) guards.settled(lease, settlement.id, outcome, now)
       if (outcome.hold > 0 || hasTraffic(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
