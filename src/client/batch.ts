@@ -3,7 +3,7 @@ import { type AnyJob, checkDefinition, type JobDefinition } from '../core/defini
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
-import type { NewJob } from '../core/job.js'
+import type { JobRecord, NewJob } from '../core/job.js'
 import { invalid, jobId, name, noUnknown, noUnknownIn } from '../core/options.js'
 import { type NodeOptions, nodeOptions } from '../core/plan.js'
 import type { InsertResult } from '../core/store.js'
@@ -58,10 +58,13 @@ const perWrite = 500
 /** A set of jobs with callbacks. It takes more of them until it is sealed, and after that while any of them is left. */
 export class BatchHandle extends JobHandle<void> {
   readonly #batches: Batches
+  /** Nothing but a batch has its id. */
+  #isChecked: boolean
 
   constructor(id: string, status: 'inserted' | 'duplicate' | undefined, batches: Batches) {
     super(id, status, batches.inspector)
     this.#batches = batches
+    this.#isChecked = status === 'inserted'
   }
 
   async enqueue<I, O, R>(
@@ -69,27 +72,34 @@ export class BatchHandle extends JobHandle<void> {
     input: NoInfer<I>,
     options?: NodeOptions & { readonly id?: string },
   ): Promise<JobHandle<R>> {
+    await this.#check()
     const [handle] = await this.#batches.add(this.id, job, [input], options)
     return handle as JobHandle<R>
   }
 
   /** Inputs are checked and written a few hundred at a time, so they may come from a generator. */
-  enqueueMany<I, O, R>(
+  async enqueueMany<I, O, R>(
     job: JobDefinition<I, O, R>,
     inputs: Iterable<NoInfer<I>>,
     options?: NodeOptions,
   ): Promise<JobHandle<R>[]> {
+    await this.#check()
     return this.#batches.add(this.id, job, inputs, options)
   }
 
   /** All of its jobs are there: it is over when they have ended. */
-  seal(): Promise<void> {
+  async seal(): Promise<void> {
+    await this.#check()
     return this.#batches.seal(this.id)
   }
 
   /** Undefined when there is none, or it is kept no more. */
   async progress(): Promise<BatchProgress | undefined> {
     return this.#batches.progress(this.id)
+  }
+
+  async #check(): Promise<void> {
+    this.#isChecked ||= (await this.#batches.find(this.id)) !== undefined
   }
 }
 
@@ -199,9 +209,16 @@ export class Batches {
     if (missing.length > 0) throw over(id)
   }
 
-  async progress(id: string): Promise<BatchProgress | undefined> {
+  /** Undefined when there is none; what is no batch is refused. */
+  async find(id: string): Promise<JobRecord | undefined> {
     await this.runtime.ready()
     const [record] = await this.runtime.store.get([id])
+    if (record !== undefined && record.name !== batchJob.name) throw noBatch(record)
+    return record
+  }
+
+  async progress(id: string): Promise<BatchProgress | undefined> {
+    const record = await this.find(id)
     if (record?.family === undefined) return undefined
     const { children, left, open } = familyOf(record.family)
     return { jobs: children, left, open, done: record.state === 'completed' }
@@ -212,6 +229,15 @@ function batchId(id: string): string {
   const most = bounds.idLength - '.onComplete'.length
   if (jobId(id).length > most) throw invalid('id', id, `at most ${most} characters for a batch`, most)
   return id
+}
+
+function noBatch({ id, name, family }: JobRecord): MillraceError {
+  const of = family === undefined ? '' : ` of flow ${family.flow}`
+  return new MillraceError(
+    'FLOW_TAKEN',
+    `${id} is no batch but a job '${name}'${of}; use the id of a batch that was made with mill.batch({ … }), or mill.job('${id}')`,
+    { field: 'id', value: id },
+  )
 }
 
 function taken(batch: string, id: string): MillraceError {

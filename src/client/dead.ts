@@ -64,7 +64,10 @@ export interface RetryOptions
 export interface RetryAllOptions {
   /** Jobs per second. The spacing is stored with the jobs, so it holds when this process ends. @default no limit */
   readonly rate?: number
-  /** This many go first and must complete before the others follow. @default 0 */
+  /**
+   * This many go first and must complete before the others follow. Of jobs that died of another one, which a replay
+   * cannot mend, only where there is none besides. @default 0
+   */
   readonly canary?: number
   /** How long to wait for the canaries. @default '5m' */
   readonly canaryTimeout?: number | string
@@ -145,7 +148,7 @@ export class DeadLetters {
     }
     const canary = integer(options.canary ?? 0, 'canary', 0, bounds.batch)
     await this.#runtime.ready()
-    const canaries = canary === 0 ? [] : await this.#retrySome(compile(filter), canary)
+    const canaries = canary === 0 ? [] : await this.#retryCanaries(compile(filter), canary)
     options.onProgress?.(canaries.length)
     if (!(await this.#allComplete(canaries, options)))
       return { retried: canaries.length, canaries, stopped: true }
@@ -180,6 +183,11 @@ export class DeadLetters {
       cursor = report.cursor
     } while (cursor !== undefined)
     return purged
+  }
+
+  async #retryCanaries(filter: JobFilter, limit: number): Promise<readonly string[]> {
+    const mendable = await this.#retrySome({ ...filter, mendable: true }, limit)
+    return mendable.length > 0 ? mendable : this.#retrySome(filter, limit)
   }
 
   async #retrySome(filter: JobFilter, limit: number): Promise<readonly string[]> {

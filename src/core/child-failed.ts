@@ -30,6 +30,15 @@ export function childFailed(
   return new MillraceError(code, text, { field: 'child', value: id, cause: root })
 }
 
+/**
+ * Whether a replay can mend a job that died of this. It cannot where the job died of another, had its children undone,
+ * or was never built as a whole: it would die of the same again.
+ */
+export function isMendable(failure: Failure | undefined): boolean {
+  if (failure?.root !== undefined) return false
+  return failure?.code !== 'COMPENSATED' && failure?.code !== 'FLOW_INCOMPLETE'
+}
+
 function wayOut(child: Ended): string {
   const root = rootOf(child)
   return `retry ${root.id === child.id ? 'the child' : root.id}, and this job waits for it again`

@@ -26,6 +26,11 @@ export interface NewFamily {
   readonly patience: number
   /** Where its parents take no more children, it comes without them. */
   readonly loose?: boolean
+  /**
+   * What its flow may have to undo is found by it: however it ends, and however short its retention is, it is kept
+   * until the job that the flow leads to has completed or is gone.
+   */
+  readonly stays?: boolean
 }
 
 export interface ParentLink {
@@ -105,6 +110,30 @@ export interface Parent {
  */
 export function takesChildren(parent: Parent | undefined, isBuilt: boolean): boolean {
   return parent !== undefined && !isFinal(parent.state) && (isBuilt || parent.waiting > 0)
+}
+
+/** A job that stays is kept so long at least, and so much longer each time that its flow is found not to be over. */
+const stay = 3_600_000
+
+/** How a job ends that stays. */
+export function staying(outcome: Outcome): Outcome {
+  return isFinal(outcome.to) ? { ...outcome, retain: staysFor(outcome.retain) } : outcome
+}
+
+export function staysFor(retain: number): number {
+  return Math.max(retain, stay)
+}
+
+export function staysUntil(expiresAt: number, now: number): number {
+  return Math.max(expiresAt, now) + stay
+}
+
+/**
+ * Whether a job that stays may go, by the state of the one that its flow leads to: undefined if that is gone. One
+ * that is dead may be replayed, and a part of it fail again. An operator may remove what failed.
+ */
+export function mayGo(last: JobState | undefined, by: 'retention' | 'operator'): boolean {
+  return last === undefined || last === 'completed' || (by === 'operator' && isFinal(last))
 }
 
 /** How long a cancelled job is kept: its children are found by it, and are to be cancelled too. */

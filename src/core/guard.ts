@@ -71,15 +71,14 @@ type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
 export interface GuardingJob {
   readonly state: JobState
   readonly unwinds: boolean
-  readonly stepped: boolean
 }
 
 /**
- * A job has its key until it ends. One that unwinds and died in the midst of its steps has left something done,
- * which another must not do again: it has the key until it has ended in a later life, or is gone.
+ * A job has its key until it ends. One that unwinds and died has left something done, or may have, even where none of
+ * its steps is written: another must not do that again. It has the key until it has ended in a later life, or is gone.
  */
-export function holdsKey({ state, unwinds, stepped }: GuardingJob): boolean {
-  return !isFinal(state) || (state === 'dead' && unwinds && stepped)
+export function holdsKey({ state, unwinds }: GuardingJob): boolean {
+  return !isFinal(state) || (state === 'dead' && unwinds)
 }
 
 /** What someone who comes to a key finds. A job that does not hold it, or is gone, is nobody, whatever is written. */

@@ -23,7 +23,7 @@ interface NodeBase<Job> {
   readonly onFailure?: FailurePolicy
   /**
    * Undoes this job, if it has completed, when the flow fails at a job with `onFailure: 'compensate'`. Its input is
-   * `{ input, result }` of this job.
+   * `{ input, result }` of this job. Jobs that others of such a flow come before are kept until the flow is over.
    */
   // biome-ignore lint/suspicious/noExplicitAny: as above
   readonly compensate?: JobDefinition<any, any, any>
@@ -61,6 +61,8 @@ export interface PlannedNode {
   /** Those that wait for it, by their ordinals. */
   readonly parents: readonly number[]
   readonly waits: boolean
+  /** See `NewFamily`. */
+  readonly stays: boolean
 }
 
 /** Either the next job, or the word that all children of an earlier one have come. */
@@ -70,6 +72,7 @@ export type PlanStep = { readonly add: PlannedNode } | { readonly complete: numb
 export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
   let count = 0
   const last = checkNode(root, 'flow', ['children'])
+  const undoes = treeUndoes(root)
   if (last.onFailure === 'compensate') {
     yield joinStep(join, last)
     count = 1
@@ -84,7 +87,7 @@ export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
     const ordinal = count++
     if (count > bounds.flow) throw tooMany()
     if (path.length > deepest) throw tooDeep(path)
-    yield { add: { ordinal, node: undefined, spec, parents, waits: spec.children !== undefined } }
+    yield add({ ordinal, node: undefined, spec, parents, waits: spec.children !== undefined }, undoes)
     if (spec.children === undefined) return
     let index = 0
     for (const child of spec.children) yield* walk(child, [ordinal], `${path}.children[${index++}]`)
@@ -104,13 +107,13 @@ export function* planChain(links: readonly unknown[], join: AnyNode): Generator<
   const specs = links.map((link, i) => checkNode(link, `chain[${i}]`, []))
   const last = specs.at(-1) as AnyNode
   const joins = last.onFailure === 'compensate' ? 1 : 0
+  const undoes = mayUndo(specs)
   if (joins === 1) yield joinStep(join, last)
   for (const [i, spec] of specs.reverse().entries()) {
     const ordinal = i + joins
     const isFirst = i === specs.length - 1
-    yield {
-      add: { ordinal, node: undefined, spec, parents: ordinal === 0 ? [] : [ordinal - 1], waits: !isFirst },
-    }
+    const parents = ordinal === 0 ? [] : [ordinal - 1]
+    yield add({ ordinal, node: undefined, spec, parents, waits: !isFirst }, undoes)
     if (ordinal > 0) yield { complete: ordinal - 1 }
   }
 }
@@ -118,7 +121,32 @@ export function* planChain(links: readonly unknown[], join: AnyNode): Generator<
 /** Runs where the given one does. */
 function joinStep(join: AnyNode, last: AnyNode): PlanStep {
   const spec = { ...join, options: { queue: queueOf(last) } }
-  return { add: { ordinal: 0, node: undefined, spec, parents: [], waits: true } }
+  return add({ ordinal: 0, node: undefined, spec, parents: [], waits: true }, true)
+}
+
+/** What comes before a job is found by it; who else waits for one that can be undone, by that one. */
+function add(planned: Omit<PlannedNode, 'stays'>, undoes: boolean): PlanStep {
+  const { spec, parents, waits } = planned
+  const isShared = spec.compensate !== undefined && parents.length > 1
+  return { add: { ...planned, stays: undoes && parents.length > 0 && (waits || isShared) } }
+}
+
+function mayUndo(specs: readonly AnyNode[]): boolean {
+  return (
+    specs.some(({ compensate }) => compensate !== undefined) &&
+    specs.some(({ onFailure }) => onFailure === 'compensate')
+  )
+}
+
+/** The same of a tree. What comes from a generator is not known before, and may. */
+function treeUndoes(root: unknown): boolean {
+  const specs = [root as AnyNode]
+  for (const { children } of specs) {
+    if (children === undefined) continue
+    if (!Array.isArray(children) || specs.length + children.length > bounds.flow) return true
+    for (const child of children) if (typeof child === 'object' && child !== null) specs.push(child)
+  }
+  return mayUndo(specs)
 }
 
 /** Named jobs, each after those that it names. `join` is the last one where several have none after them. */
@@ -137,6 +165,7 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
   const ordinals = new Map<string, number>()
   const last = specs.get(sinks[0] as string) as AnyNode
   const joins = sinks.length > 1 || last.onFailure === 'compensate'
+  const undoes = mayUndo([...specs.values()])
   if (joins) yield joinStep(join, last)
   for (const key of order) {
     const spec = specs.get(key) as AnyNode
@@ -144,7 +173,7 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
     ordinals.set(key, ordinal)
     const waiters = (dependents.get(key) ?? []).map((other) => ordinals.get(other) as number)
     const parents = waiters.length === 0 && joins ? [0] : waiters
-    yield { add: { ordinal, node: key, spec, parents, waits: (spec.after ?? []).length > 0 } }
+    yield add({ ordinal, node: key, spec, parents, waits: (spec.after ?? []).length > 0 }, undoes)
   }
   if (joins) yield { complete: 0 }
   for (const [key, ordinal] of ordinals)

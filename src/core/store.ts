@@ -218,6 +218,8 @@ export interface JobFilter {
   readonly tag?: string | undefined
   /** Fingerprint of the failure; for dead jobs. */
   readonly cause?: string | undefined
+  /** Only dead jobs that a replay can mend; see `isMendable` in core/child-failed.ts. */
+  readonly mendable?: boolean | undefined
   /** Bounds on the time of the state: due, started or finished, created for pending. Epoch ms, after ≤ t < before. */
   readonly after?: number | undefined
   readonly before?: number | undefined

@@ -24,8 +24,9 @@ export interface SagaContext<Input, Results> {
 
 export interface CompensationContext<Input, Results, Result> extends SagaContext<Input, Results> {
   /**
-   * What the step gave. Undefined for the step that did not get to its end, because it failed or its worker was
-   * lost: nobody knows whether it had its effect, so its compensation must cope with both.
+   * What the step gave. Undefined for the step that did not get to its end, because it failed, its worker was lost,
+   * or a cancel came: nobody knows whether it had its effect, or was even called, so its compensation must cope with
+   * both.
    */
   readonly result: Result | undefined
   /** Why the saga is undone. */
@@ -42,7 +43,10 @@ export interface SagaFailure {
 export type SagaStep<Input, Results, Result> = SagaRun<Input, Results, Result> &
   (
     | {
-        /** Undoes the step; called again until it does not throw, so it must be safe to repeat. */
+        /**
+         * Undoes the step; called again until it does not throw, so it must be safe to repeat. It is called for the
+         * step that failed too, and for one that may never have begun: it must be safe where nothing was done.
+         */
         readonly compensate: (context: CompensationContext<Input, Results, Result>) => unknown
         readonly irreversible?: false
       }

@@ -140,6 +140,26 @@ describe('a batch', () => {
     await expect(mill.batch('nobody').seal()).rejects.toMatchObject({ code: 'FLOW_DONE' })
   })
 
+  test('is not what has the id of a flow or a job', async () => {
+    const { work, note, jobs } = makeJobs()
+    const mill = testMill({ jobs })
+    await mill.flow({ job: note, input: 'end', children: [{ job: work, input: 1 }] }, { id: 'f' })
+    await mill.enqueue(work, 1, { id: 'j' })
+    const isNone = { code: 'FLOW_TAKEN', field: 'id' }
+    for (const [id, what] of [
+      ['f', "f is no batch but a job 'note' of flow f"],
+      ['j', "j is no batch but a job 'work'"],
+    ] as const) {
+      const refusal = { ...isNone, value: id, message: expect.stringContaining(what) }
+      for (const batch of [mill.batch(id), await mill.batch({ id, onComplete: { job: note, input: '' } })]) {
+        await expect(batch.seal()).rejects.toMatchObject(refusal)
+        await expect(batch.enqueue(work, 1)).rejects.toMatchObject(refusal)
+        await expect(batch.enqueueMany(work, [1])).rejects.toMatchObject(refusal)
+        await expect(batch.progress()).rejects.toMatchObject(refusal)
+      }
+    }
+  })
+
   test('the same id is the same batch', async () => {
     const { seen, work, note, jobs } = makeJobs()
     const mill = testMill({ jobs })

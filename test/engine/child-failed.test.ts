@@ -17,6 +17,25 @@ const link = { job: pass, input: null }
 const declined = { job: charge, input: 'card declined' }
 
 describe('jobs that die of each other', () => {
+  test('are no canaries, because a replay cannot mend them, unless there are no others', async () => {
+    isBroken = true
+    const mill = testMill({ jobs: [charge, pass] })
+    await mill.chain([declined, link, link], { id: 'c' })
+    await mill.drain()
+    isBroken = false
+    const worker = mill.worker({ handleSignals: false })
+    await worker.start()
+    const hopeless = mill.dead.retryAll({ name: 'pass' }, { canary: 1 })
+    await mill.clock.advance(3_000)
+    expect(await hopeless).toMatchObject({ retried: 1, stopped: true })
+    const all = mill.dead.retryAll({}, { canary: 2 })
+    await mill.clock.advance(3_000)
+    expect(await all).toMatchObject({ canaries: ['c.0000002'], stopped: false })
+    await mill.clock.advance(3_000)
+    expect(await mill.job('c').state()).toBe('completed')
+    await worker.stop()
+  })
+
   test('all name the one that failed by itself, and what of, once', async () => {
     isBroken = true
     const mill = testMill({ jobs: [charge, pass] })

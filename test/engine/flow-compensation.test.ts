@@ -88,3 +88,96 @@ test('there is a limit to what a flow can undo', async () => {
   )
   expect(await mill.job('f').state()).toBe('cancelled')
 })
+
+describe('compensation in a flow whose jobs are not kept', () => {
+  for (const retain of ['7d', 0] as const)
+    test(`what a branch that completed has used stays (retain ${retain})`, async () => {
+      for (const fleeting of ['ship', 'charge', 'both']) {
+        const seen: string[] = []
+        const { part, undo } = partsOf(seen)
+        const mill = testMill({ jobs: [part, undo], worker: { queues: ['default', 'slow'] } })
+        await mill.queue('slow').pause()
+        const kept = (name: string) => (fleeting === name || fleeting === 'both' ? { retain } : {})
+        await mill.flow({
+          nodes: {
+            charge: { job: part, input: 'charge', compensate: undo, options: kept('charge') },
+            ship: { job: part, input: 'ship', after: ['charge'], options: kept('ship') },
+            scan: { job: part, input: 'dies', onFailure: 'compensate', options: { queue: 'slow' } },
+            bill: { job: part, input: 'bill', after: ['charge', 'scan'] },
+            end: { job: part, input: 'end', after: ['ship', 'bill'] },
+          },
+        })
+        await mill.drain()
+        await mill.advance('2h')
+        await mill.queue('slow').resume()
+        await mill.drain()
+        expect(seen).toEqual(['charge', 'ship'])
+      }
+    })
+
+  test('what came before a job that completed is undone, although that job is not kept', async () => {
+    const seen: string[] = []
+    const { part, undo } = partsOf(seen)
+    const mill = testMill({ jobs: [part, undo] })
+    const options = { retain: 0 }
+    await mill.chain([
+      { job: part, input: 'charge', compensate: undo, options },
+      { job: part, input: 'pack', options },
+      { job: part, input: 'ship', options },
+      { job: part, input: 'dies', onFailure: 'compensate', options },
+    ])
+    await mill.drain()
+    expect(seen).toEqual(['charge', 'pack', 'ship', 'undo charge'])
+    const generated = function* () {
+      yield { job: part, input: 'stock', compensate: undo, options }
+    }
+    for (const children of [() => [...generated()], generated]) {
+      seen.length = 0
+      await mill.flow({
+        job: part,
+        input: 'end',
+        children: [
+          { job: part, input: 'pack', children: children(), options },
+          { job: part, input: 'dies', onFailure: 'compensate' },
+        ],
+      })
+      await mill.drain()
+      expect(seen).toEqual(['stock', 'pack', 'undo stock'])
+    }
+  })
+
+  test('its jobs are gone when it is over', async () => {
+    const { part, undo } = partsOf([])
+    const mill = testMill({ jobs: [part, undo] })
+    const options = { retain: 0 }
+    const flow = await mill.chain(
+      [
+        { job: part, input: 'charge', compensate: undo, options },
+        { job: part, input: 'ship', options },
+        { job: part, input: 'end' },
+      ],
+      { id: 'f' },
+    )
+    await mill.drain()
+    expect(await flow.state()).toBe('completed')
+    await mill.advance('2h')
+    expect(await mill.job('f.0000001').get()).toBeUndefined()
+    expect(await mill.job('f.0000002').get()).toBeUndefined()
+  })
+})
+
+function partsOf(seen: string[]) {
+  const undo = defineJob({
+    name: 'undo',
+    run: ({ input }: { input: string; result: undefined }) => void seen.push(`undo ${input}`),
+  })
+  const part = defineJob({
+    name: 'part',
+    maxAttempts: 1,
+    run(text: string) {
+      if (text === 'dies') throw new Error('no')
+      seen.push(text)
+    },
+  })
+  return { part, undo }
+}

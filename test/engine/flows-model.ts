@@ -26,6 +26,8 @@ export interface NodePlan {
   readonly fleeting: boolean
   readonly undone: boolean
   readonly parents: readonly string[]
+  /** What can be undone is found by it: it is there until its flow is over, even if it is fleeting. */
+  readonly stays?: boolean
   /** Of a fan: what its step adds. */
   readonly adds?: readonly NodePlan[]
   /** Of a fan: what it makes of children that fail. */
@@ -171,9 +173,17 @@ export class FlowModel {
     node.state = node.waits && !node.open ? 'blocked' : 'pending'
   }
 
+  /** Whether the job that its flow leads to has come to one of these ends. */
+  isOver(id: string, ends: readonly State[]): boolean {
+    const { plan, state } = this.of(id)
+    const [parent] = plan.parents
+    return parent === undefined ? ends.includes(state) : this.isOver(parent, ends)
+  }
+
   remove(id: string): void {
     const node = this.of(id)
     const { isLive } = node
+    if (node.plan.stays && !isLive && !this.isOver(id, ['completed', 'dead', 'cancelled', 'gone'])) return
     node.state = 'gone'
     if (isLive) this.#tell(node, 'cancelled')
   }
@@ -279,7 +289,8 @@ export class FlowModel {
 
   #end(node: ModelNode, end: End, failure?: string): void {
     if (end === 'completed') node.doneTimes++
-    node.state = node.plan.fleeting && node.plan.kind !== 'batch' ? 'gone' : end
+    const { fleeting, stays, kind } = node.plan
+    node.state = fleeting && !stays && kind !== 'batch' ? 'gone' : end
     node.failure = failure
     this.#tell(node, end)
   }

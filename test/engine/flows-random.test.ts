@@ -166,7 +166,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
     const kind = random.pick(['tree', 'tree', 'chain', 'graph', 'batch'])
     trace.push(`add ${kind} ${id}`)
     if (kind === 'batch') return addBatch(id)
-    const plans = kind === 'tree' ? planTree(id) : kind === 'chain' ? planChain(id) : planGraph(id)
+    const plans = withStays(kind === 'tree' ? planTree(id) : kind === 'chain' ? planChain(id) : planGraph(id))
     remember(plans.plans)
     if (kind === 'tree') await mill.flow(plans.spec as never, { id })
     if (kind === 'chain') await mill.chain(plans.spec as never, { id })
@@ -176,6 +176,15 @@ async function randomRun(random: Random, told: string): Promise<void> {
       return addNamed(plans.plans, new Map(ids.map((node) => [node.node, node.id])), id)
     }
     model.add(plans.plans)
+  }
+
+  function withStays({ spec, plans }: { spec: unknown; plans: readonly NodePlan[] }) {
+    const undoes = plans.some(({ undone }) => undone) && plans.some(({ policy }) => policy === 'compensate')
+    const stays = ({ id, parents, undone }: NodePlan) => {
+      const waits = plans.some((other) => other.parents.includes(id))
+      return undoes && parents.length > 0 && (waits || (undone && parents.length > 1))
+    }
+    return { spec, plans: plans.map((plan) => ({ ...plan, stays: stays(plan) })) }
   }
 
   /** Ids of a graph's jobs are the product's to choose. */
@@ -389,6 +398,12 @@ async function randomRun(random: Random, told: string): Promise<void> {
     const nodes = [...model.nodes.values()]
     for (const { plan } of nodes) if (plan.kind === 'fan') await learnNames(plan.id)
     const records = await store.get(nodes.map(({ plan }) => idOf(plan.id)))
+    for (const [i, node] of nodes.entries()) {
+      const { id, stays, fleeting } = node.plan
+      // When it is over, some time passes before they go.
+      const mayBeGone = stays && fleeting && !node.isLive && model.isOver(id, ['completed', 'gone'])
+      if (mayBeGone && records[i] === undefined) node.state = 'gone'
+    }
     // Who is to look again stands in line when its time has come and its queue is paused.
     const plainly = (state: string) => (state === 'scheduled' ? 'pending' : state)
     const states = (of: (i: number) => string) => nodes.map(({ plan }, i) => `${plan.id}: ${plainly(of(i))}`)

@@ -94,10 +94,9 @@ describe('what is found under a key', () => {
   })
 
   test('a record whose job died and left something done', () => {
-    const dead = { state: 'dead', unwinds: true, stepped: true } as const
+    const dead = { state: 'dead', unwinds: true } as const
     expect(holdsKey(dead)).toBe(true)
     expect(holdsKey({ ...dead, unwinds: false })).toBe(false)
-    expect(holdsKey({ ...dead, stepped: false })).toBe(false)
     expect(holdsKey({ ...dead, state: 'cancelled' })).toBe(false)
     expect([heldAfter(dead, 10, 5), heldAfter(dead, 0, 5)]).toEqual([15, undefined])
     const kept = leftBehind(ofJob, 15)

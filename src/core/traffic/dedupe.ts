@@ -13,6 +13,10 @@ export const dedupeModes = ['until-done', 'throttle', 'debounce', 'replace', 'ke
  * - `debounce`: the last one wins, and starts when none has come for `window`, or at the latest after `most`.
  * - `replace`: the last one wins while it waits.
  * - `keep-last`: the same, and one waits while another runs.
+ *
+ * Where the last one wins, a job that waits, also for a retry, gets the new input and keeps its id; so `jobId` and the
+ * keys of steps alone do not tell a provider which input an earlier attempt had. One that has finished a step is
+ * cancelled instead, and the new one has its own id.
  */
 export type DedupeMode = (typeof dedupeModes)[number]
 

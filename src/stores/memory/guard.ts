@@ -15,7 +15,6 @@ import {
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
-import type { Report } from '../../core/store.js'
 import type { Entry } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -70,21 +69,14 @@ export function claimGuard(tables: Tables, { id }: { id: string }, own: NewGuard
 }
 
 /** Completion writes the record; any other end lets go, unless something is left done. */
-export function settleGuard(
-  tables: Tables,
-  entry: Entry,
-  outcome: Outcome,
-  report: Report | undefined,
-  now: number,
-): void {
+export function settleGuard(tables: Tables, entry: Entry, outcome: Outcome, now: number): void {
   if (!isFinal(outcome.to)) return
   const { job } = entry
   const { key, retain } = job.guard as NewGuard
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
   if (outcome.to !== 'completed') {
-    const stepped = hasSteps(entry) || report?.steps !== undefined
-    const ended = { state: outcome.to, unwinds: job.unwinds === true, stepped }
+    const ended = { state: outcome.to, unwinds: job.unwinds === true }
     return letGo(tables, key, record, heldAfter(ended, outcome.retain, now))
   }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
@@ -99,10 +91,6 @@ export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
   if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
-}
-
-function hasSteps({ story }: Entry): boolean {
-  return story?.steps !== undefined
 }
 
 function letGo({ guards }: Tables, key: string, record: GuardRecord, heldUntil?: number): void {
@@ -157,7 +145,7 @@ function begin(
   const isHeld = (id: string) => {
     const entry = jobs.get(id)
     if (entry === undefined) return false
-    return holdsKey({ state: entry.state, unwinds: entry.job.unwinds === true, stepped: hasSteps(entry) })
+    return holdsKey({ state: entry.state, unwinds: entry.job.unwinds === true })
   }
   switch (findGuard(record, who, now, isHeld)) {
     case 'free':

@@ -1,5 +1,5 @@
 import { bounds } from '../../core/bounds.js'
-import { cancelledFor } from '../../core/family.js'
+import { cancelledFor, staysFor } from '../../core/family.js'
 import { isFinal } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import type { Command, OperateReport, RetryChange, Selector } from '../../core/store.js'
@@ -10,6 +10,7 @@ import { childEnded, childReplayed, forgetFans, seal, startOver } from './family
 import { letGoOfGuard, reopenGuard } from './guard.js'
 import { hasOpenChildren } from './parenthood.js'
 import { select } from './select.js'
+import { mayBeRemoved } from './staying.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 
@@ -75,7 +76,8 @@ export function cancel(tables: Tables, entry: Entry, { reason, retain }: Cancel,
   letGoOfGuard(tables, entry)
   tables.leave(entry)
   entry.kind.totals.cancelled++
-  const kept = cancelledFor(retain, hasOpenChildren(entry))
+  const own = entry.job.family?.stays === true ? staysFor(retain) : retain
+  const kept = cancelledFor(own, hasOpenChildren(entry))
   if (kept === 0) {
     tables.jobs.delete(entry.job.id)
   } else {
@@ -151,7 +153,7 @@ function promote(tables: Tables, entry: Entry, now: number): Verdict {
 }
 
 function remove(tables: Tables, entry: Entry, now: number): Verdict {
-  if (entry.state === 'running') return 'refused'
+  if (entry.state === 'running' || (isFinal(entry.state) && !mayBeRemoved(tables, entry))) return 'refused'
   if (entry.state !== 'completed') letGo(tables, entry)
   letGoOfGuard(tables, entry)
   tables.leave(entry)

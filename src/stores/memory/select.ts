@@ -1,3 +1,4 @@
+import { isMendable } from '../../core/child-failed.js'
 import { MillraceError, show } from '../../core/errors.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import type { JobFilter, JobQuery } from '../../core/store.js'
@@ -73,6 +74,7 @@ function matches(entry: Entry, filter: JobFilter): boolean {
     (filter.queue === undefined || job.queue === filter.queue) &&
     (filter.name === undefined || job.name === filter.name) &&
     (filter.cause === undefined || entry.story?.cause === filter.cause) &&
+    (filter.mendable !== true || isMendable(entry.story?.failure)) &&
     (filter.after === undefined || at >= filter.after) &&
     (filter.before === undefined || at < filter.before) &&
     (filter.tag === undefined || job.tags?.includes(filter.tag) === true)

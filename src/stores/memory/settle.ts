@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { cancelledFor, diesOfChild } from '../../core/family.js'
+import { cancelledFor, diesOfChild, staying } from '../../core/family.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
@@ -46,9 +46,9 @@ function settleOne(
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
-  const outcome = withChildren(entry, heeded)
+  const outcome = withFamily(entry, heeded)
   if (outcome.to === 'cancelled') letGo(tables, entry)
-  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, report, now)
+  if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
   if (entry.kind.queue.traffic || outcome.hold > 0) {
     tables.traffic.ended(entry.job, outcome, lease.at, 1, now, entry.gates)
@@ -70,11 +70,15 @@ function settleOne(
   return settleResult(settlement.outcome, outcome)
 }
 
-/** What children of its mean for an outcome: it is kept for their sake, or waits for one that is replayed meanwhile. */
-function withChildren(entry: Entry, outcome: Outcome): Outcome {
-  if (outcome.to === 'cancelled')
-    return { ...outcome, retain: cancelledFor(outcome.retain, hasOpenChildren(entry)) }
-  return (diesOfChild(outcome) && replayedMeanwhile(entry, outcome.failure?.child)) || outcome
+/** What its family means for an outcome: it is kept for longer, or waits for a child that is replayed meanwhile. */
+function withFamily(entry: Entry, outcome: Outcome): Outcome {
+  if (diesOfChild(outcome)) {
+    const instead = replayedMeanwhile(entry, outcome.failure?.child)
+    if (instead !== undefined) return instead
+  }
+  if (entry.job.family?.stays === true) return staying(outcome)
+  if (outcome.to !== 'cancelled') return outcome
+  return { ...outcome, retain: cancelledFor(outcome.retain, hasOpenChildren(entry)) }
 }
 
 /** Why a job that would come back is not to. */

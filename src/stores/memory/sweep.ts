@@ -6,6 +6,7 @@ import { cancelUnwanted } from './operate.js'
 import { dueSchedules } from './schedule.js'
 import { spread } from './signal.js'
 import { precedes } from './sorted.js'
+import { goesOn } from './staying.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 import type { Worker } from './worker.js'
@@ -91,13 +92,16 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
   let pruned = 0
   for (const [state, most] of finished(keep)) {
     const shelf = tables.shelves[state]
-    for (let entry = shelf.first; pruned < limit && entry !== undefined; pruned++) {
+    let looked = pruned
+    for (let entry = shelf.first; looked < limit && entry !== undefined; entry = shelf.first) {
       if (entry.rank > now && shelf.size <= most) break
+      looked++
+      if (goesOn(tables, entry, now)) continue
+      pruned++
       tables.leave(entry)
       tables.jobs.delete(entry.job.id)
       tables.doomed.delete(entry)
       entry.kind.totals.pruned++
-      entry = shelf.first
     }
   }
   return pruned

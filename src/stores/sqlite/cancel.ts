@@ -1,4 +1,4 @@
-import { cancelledFor } from '../../core/family.js'
+import { cancelledFor, staysFor } from '../../core/family.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { statesFor } from '../../core/lifecycle.js'
 import { makeHolders } from './dedupe.js'
@@ -10,7 +10,7 @@ import { type JobRow, stateOf } from './read.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import { operate as sql, sweep as sweepSql } from './sql.generated.js'
 import type { Signals } from './subscribe.js'
-import { type Tables, unwinds } from './tables.js'
+import { stays, type Tables, unwinds } from './tables.js'
 import type { Waiting } from './waiting.js'
 
 export type Cancel = (row: JobRow, reason: string, retain: number) => 'affected' | 'asked' | 'refused'
@@ -53,7 +53,8 @@ export function makeCancel(tables: Tables, parts: CancelParts): Cancel {
     takeOut(row, state)
     tally.total(row.kind, 'cancelled', 1)
     families.ended(row, cancelledChild(row.id), now)
-    const kept = cancelledFor(retain, families.hasOpenChildren(row.seq))
+    const own = stays(tables.kind(row.kind)) ? staysFor(retain) : retain
+    const kept = cancelledFor(own, families.hasOpenChildren(row.seq))
     if (kept === 0) {
       remove(only(row.seq))
     } else {

@@ -12,7 +12,6 @@ import {
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
-import type { Report } from '../../core/store.js'
 import { parse } from './parse.js'
 import { guard as sql } from './sql.generated.js'
 import { stateName, type Tables, traits, unwinds } from './tables.js'
@@ -23,7 +22,7 @@ export interface JobGuards {
   /** Takes the key for a job that is claimed, if it is to be had. */
   claim(seq: number, id: string, now: number): ClaimedGuard | undefined
   /** Completion writes the record; any other end lets go, unless something is left done. */
-  settled(lease: Lease, id: string, outcome: Outcome, report: Report | undefined, now: number): void
+  settled(lease: Lease, id: string, outcome: Outcome, now: number): void
   /** A job that lives again will take the key that its own record is under. */
   reopen(seq: number, id: string, now: number): void
 }
@@ -35,7 +34,6 @@ export function hasGuard(kind: { readonly traits: number }): boolean {
 export function makeJobGuards(tables: Tables): JobGuards {
   const { db } = tables
   const ofJob = db.prepare<[number], string | null>(sql.ofJob).pluck()
-  const isStepped = db.prepare<[number], number>(sql.isStepped).pluck()
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
@@ -48,12 +46,11 @@ export function makeJobGuards(tables: Tables): JobGuards {
       const { status, result, retryIn } = keys.begin(own.key, { holder: id, byJob: true }, undefined, now)
       return { ...own, status, result, retryIn }
     },
-    settled({ seq, kind }, id, outcome, report, now) {
+    settled({ seq, kind }, id, outcome, now) {
       if (!isFinal(outcome.to)) return
       const text = ofJob.get(seq) ?? null
       if (outcome.to !== 'completed') {
-        const stepped = report?.steps !== undefined || isStepped.get(seq) !== undefined
-        const ended = { state: outcome.to, unwinds: unwinds(tables.kind(kind)), stepped }
+        const ended = { state: outcome.to, unwinds: unwinds(tables.kind(kind)) }
         return letGo({ id, guard: text }, heldAfter(ended, outcome.retain, now))
       }
       const own = parse<NewGuard>(text)
@@ -136,7 +133,6 @@ interface GuardRow {
 interface HolderRow {
   readonly state: number
   readonly kind: number
-  readonly stepped: number | null
 }
 
 type Begun = Pick<ClaimedGuard, 'status' | 'result' | 'retryIn'>
@@ -193,12 +189,7 @@ function makeKeys(tables: Tables) {
   function isHeld(job: string): boolean {
     const row = holder.get(job)
     if (row === undefined) return false
-    const { state, kind, stepped } = row
-    return holdsKey({
-      state: stateName(state),
-      unwinds: unwinds(tables.kind(kind)),
-      stepped: stepped === 1,
-    })
+    return holdsKey({ state: stateName(row.state), unwinds: unwinds(tables.kind(row.kind)) })
   }
 }
 

@@ -15,6 +15,7 @@ import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
 import type { Remove } from './settle.js'
 import { family as familySql, operate as sql, sweep as sweepSql } from './sql.generated.js'
+import { makeStaying } from './staying.js'
 import type { Steps } from './steps.js'
 import type { Signals } from './subscribe.js'
 import { stateNumber, type Tables, traits } from './tables.js'
@@ -51,6 +52,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   const setGuard = db.prepare(sql.setGuard)
   const letGoOfGuard = makeLetGo(tables)
   const reopenGuard = makeReopen(tables)
+  const staying = makeStaying(tables, families)
 
   return (selector, command) => {
     const { rows, missing, cursor } = select(selector)
@@ -168,7 +170,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   }
 
   function removeJob(row: JobRow, state: JobState) {
-    if (state === 'running') return 'refused'
+    if (state === 'running' || (isFinal(state) && !staying.mayGo(row))) return 'refused'
     if (state !== 'completed') holders.letGo(row)
     letGoOfGuard(row)
     takeOut(row, state)

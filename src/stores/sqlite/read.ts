@@ -1,4 +1,5 @@
 import { bounds } from '../../core/bounds.js'
+import { isMendable } from '../../core/child-failed.js'
 import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
 import {
@@ -186,6 +187,7 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
       (filter.queue === undefined || kind.queue === filter.queue) &&
       (filter.name === undefined || kind.name === filter.name) &&
       (filter.cause === undefined || row.cause === filter.cause) &&
+      (filter.mendable !== true || isMendable(parse<Failure>(row.failure))) &&
       (filter.after === undefined || at >= filter.after) &&
       (filter.before === undefined || at < filter.before) &&
       (filter.tag === undefined || (parse<string[]>(row.tags) ?? []).includes(filter.tag))

@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { cancelledFor, diesOfChild } from '../../core/family.js'
+import { cancelledFor, diesOfChild, staying } from '../../core/family.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
@@ -15,7 +15,7 @@ import type { Insert, Told } from './insert.js'
 import type { Pending } from './pending.js'
 import { only, type Positions, positionsOf, prepareAt } from './positions.js'
 import { settle as sql } from './sql.generated.js'
-import { stateNumber, type Tables, traits, unwinds } from './tables.js'
+import { stateNumber, stays, type Tables, traits, unwinds } from './tables.js'
 import { type Lease, readToken } from './token.js'
 import type { Places, Traffic } from './traffic.js'
 import type { Waiting } from './waiting.js'
@@ -136,11 +136,11 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = withChildren(heeded(settlement, lease, now), lease.seq)
+      const outcome = withFamily(heeded(settlement, lease, now), lease)
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
-      if (hasGuard(kind)) guards.settled(lease, settlement.id, outcome, settlement.report, now)
+      if (hasGuard(kind)) guards.settled(lease, settlement.id, outcome, now)
       if (outcome.hold > 0 || hasTraffic(queue)) oneEnded(lease, outcome, at)
       if (outcome.crashed) crashed.add(name)
       if (isFinal(outcome.to) && hasFamily(lease)) families.endedAt(lease.seq, outcome.to, outcome, now)
@@ -212,11 +212,15 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return after
   }
 
-  /** What children of its mean for an outcome: it is kept for their sake, or waits for one that is replayed meanwhile. */
-  function withChildren(outcome: Outcome, seq: number): Outcome {
-    if (outcome.to === 'cancelled')
-      return { ...outcome, retain: cancelledFor(outcome.retain, families.hasOpenChildren(seq)) }
-    return (diesOfChild(outcome) && families.replayedMeanwhile(seq, outcome.failure?.child)) || outcome
+  /** What its family means for an outcome: it is kept for longer, or waits for a child that is replayed meanwhile. */
+  function withFamily(outcome: Outcome, { seq, kind }: Lease): Outcome {
+    if (diesOfChild(outcome)) {
+      const instead = families.replayedMeanwhile(seq, outcome.failure?.child)
+      if (instead !== undefined) return instead
+    }
+    if (stays(tables.kind(kind))) return staying(outcome)
+    if (outcome.to !== 'cancelled') return outcome
+    return { ...outcome, retain: cancelledFor(outcome.retain, families.hasOpenChildren(seq)) }
   }
 
   function hasFamily({ kind }: Lease): boolean {
@@ -241,7 +245,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (inserts !== undefined || report !== undefined) break
       const lease = readToken(id, token)
       if (lease === undefined || (leases.length > 0 && lease.claim !== leases[0]?.claim)) break
-      if (hasGuard(tables.kind(lease.kind))) break
+      const kind = tables.kind(lease.kind)
+      if (hasGuard(kind) || stays(kind)) break
       leases.push(lease)
     }
     return leases

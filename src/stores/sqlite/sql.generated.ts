@@ -282,14 +282,11 @@ WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
   ofJob: `
 SELECT guard FROM millrace_job WHERE seq = ?
 `,
-  isStepped: `
-SELECT 1 FROM millrace_job WHERE seq = ? AND stepped = 1
-`,
   holdOn: `
 UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
 `,
   holder: `
-SELECT state, kind, stepped FROM millrace_job WHERE id = ?
+SELECT state, kind FROM millrace_job WHERE id = ?
 `,
   isExpired: `
 SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1
@@ -596,6 +593,15 @@ SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
 `,
   expired: `
 SELECT seq, kind, state, cause FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+`,
+  lastOf: `
+SELECT state FROM millrace_job WHERE id = ? AND seq <> ?
+`,
+  expiresAt: `
+SELECT expires_at FROM millrace_job WHERE seq = ?
+`,
+  postpone: `
+UPDATE millrace_job SET expires_at = ? WHERE seq = ?
 `,
   kept: `
 SELECT coalesce(sum(n), 0) FROM millrace_tally WHERE what = ?

@@ -13,6 +13,7 @@ import type { ReadSchedules } from './schedule.js'
 import { makeForgetDeath, type Remove } from './settle.js'
 import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
+import { makeStaying } from './staying.js'
 import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
 import type { Places, Traffic } from './traffic.js'
@@ -89,6 +90,7 @@ export function makeSweep(
   const keys = makeForgetting(tables)
   const repair = makeRepair(tables, families, waiting)
   const guards = makeGuardForgetting(tables)
+  const staying = makeStaying(tables, families)
 
   return async (request) => {
     const now = clock.now()
@@ -175,16 +177,24 @@ export function makeSweep(
   function prune(now: number, { limit, keep }: SweepRequest): number {
     let pruned = 0
     for (const [state, most] of finished(keep)) {
-      const old = expired.all(stateNumber[state], now, limit - pruned)
-      old.forEach(removeFinished)
-      pruned += old.length
-      const excess = Math.min((kept.get(state) as number) - old.length - most, limit - pruned)
+      const old = removeAll(expired.all(stateNumber[state], now, limit - pruned), now)
+      pruned += old
+      const excess = Math.min((kept.get(state) as number) - old - most, limit - pruned)
       if (excess <= 0) continue
-      const surplus = expired.all(stateNumber[state], Number.MAX_SAFE_INTEGER, excess)
-      surplus.forEach(removeFinished)
-      pruned += surplus.length
+      pruned += removeAll(expired.all(stateNumber[state], Number.MAX_SAFE_INTEGER, excess), now)
     }
     return pruned
+  }
+
+  /** Returns how many of them are gone. */
+  function removeAll(rows: readonly ExpiredRow[], now: number): number {
+    let removed = 0
+    for (const row of rows) {
+      if (staying.goesOn(row, now)) continue
+      removeFinished(row)
+      removed++
+    }
+    return removed
   }
 
   function removeFinished(row: ExpiredRow): void {

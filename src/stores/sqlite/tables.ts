@@ -40,7 +40,7 @@ type KindFields = Pick<NewJob, 'name' | 'queue' | 'lane' | 'maxAttempts' | 'maxC
   Partial<Pick<NewJob, 'family' | 'guard' | 'unwinds'>> & { readonly traits?: number }
 
 /** What a kind's jobs may have. */
-export const traits = { family: 1, guard: 2, unwinds: 4, parent: 8, parents: 16 } as const
+export const traits = { family: 1, guard: 2, unwinds: 4, parent: 8, parents: 16, stays: 32 } as const
 
 function traitsOf(job: KindFields): number {
   if (job.traits !== undefined) return job.traits
@@ -54,12 +54,18 @@ function traitsOf(job: KindFields): number {
 function familyTraits(family: NewFamily | undefined): number {
   if (family === undefined) return 0
   const waits = family.waits === 'no' ? 0 : traits.parent
-  return traits.family | waits | (family.parents.length > 1 ? traits.parents : 0)
+  const parents = family.parents.length > 1 ? traits.parents : 0
+  return traits.family | waits | parents | (family.stays === true ? traits.stays : 0)
 }
 
 /** Jobs of this kind undo what they did when they are cancelled. */
 export function unwinds(kind: Kind): boolean {
   return (kind.traits & traits.unwinds) !== 0
+}
+
+/** Jobs of this kind are kept until their flow is over. */
+export function stays(kind: Kind): boolean {
+  return (kind.traits & traits.stays) !== 0
 }
 
 export const stateNumber = Object.fromEntries(jobStates.map((state, i) => [state, i])) as Record<

@@ -19,6 +19,7 @@ import { familyLivesTests } from './family-lives.js'
 import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
+import { familyStaysTests } from './family-stays.js'
 import { checkFans } from './fan-model.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
@@ -120,6 +121,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: cancels', familyCancelTests],
   ['family: fans', familyFanTests],
   ['family: lives', familyLivesTests],
+  ['family: jobs that stay', familyStaysTests],
   ['guards of jobs', guardTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],

@@ -149,6 +149,27 @@ export function trailTests(test: Test): void {
 }
 
 export function listTests(test: Test): void {
+  test('of dead jobs those are found that a replay can mend', async ({ store }) => {
+    const died = failureOf('greet', 'it is over')
+    const root = { id: 'x', name: 'greet', message: died.message, cause: died.cause }
+    const failures = [
+      died,
+      { ...died, code: 'CHILD_FAILED', root },
+      { ...died, code: 'COMPENSATED' },
+      { ...died, code: 'FLOW_INCOMPLETE' },
+    ]
+    const ids: string[] = []
+    for (const failure of failures) {
+      const job = await running(store)
+      ids.push(job.id)
+      await settle(store, job, die(failure))
+    }
+    assert.deepEqual(idsOf(await listAll(store, { state: 'dead', mendable: true })), ids.slice(0, 1))
+    assert.deepEqual(idsOf(await listAll(store, { state: 'dead' })).sort(), [...ids].sort())
+    const filter = { state: 'dead', mendable: true } as const
+    assert.deepEqual((await store.operate({ filter, limit: 9 }, { do: 'remove' })).affected, ids.slice(0, 1))
+  })
+
   for (const state of jobStates) {
     test(`${state} jobs are listed page by page, each once, as get shows them`, async ({ store }) => {
       const ids: string[] = []

@@ -30,14 +30,11 @@ WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 -- :ofJob
 SELECT guard FROM millrace_job WHERE seq = ?
 
--- :isStepped
-SELECT 1 FROM millrace_job WHERE seq = ? AND stepped = 1
-
 -- :holdOn  the job that has it is dead and left something done
 UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
 
 -- :holder
-SELECT state, kind, stepped FROM millrace_job WHERE id = ?
+SELECT state, kind FROM millrace_job WHERE id = ?
 
 -- :isExpired
 SELECT 1 FROM millrace_guard WHERE expires_at <= ? LIMIT 1

@@ -10,6 +10,15 @@ SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
 -- :expired
 SELECT seq, kind, state, cause FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
 
+-- :lastOf  the job that a flow leads to, for another one of it
+SELECT state FROM millrace_job WHERE id = ? AND seq <> ?
+
+-- :expiresAt
+SELECT expires_at FROM millrace_job WHERE seq = ?
+
+-- :postpone
+UPDATE millrace_job SET expires_at = ? WHERE seq = ?
+
 -- :kept  how many finished jobs of a state there are
 SELECT coalesce(sum(n), 0) FROM millrace_tally WHERE what = ?
 
