@@ -21,6 +21,7 @@ import type {
   OperateReport,
   OrphanedJob,
   Report,
+  RetryChange,
   SettleResult,
   Signal,
   Store,
@@ -307,6 +308,16 @@ export async function operateAll(
     if (cursor === undefined) return { ...total, cursor }
   }
   throw new Error('the calls of operate() do not end')
+}
+
+/** An operator runs a job again that has ended. */
+export function replay(
+  store: Store,
+  id: string,
+  change: RetryChange = {},
+  delay = 0,
+): Promise<OperateReport> {
+  return store.operate({ ids: [id] }, { do: 'retry', delay, spacing: 0, change })
 }
 
 export type StateCounts = Record<JobState, number>

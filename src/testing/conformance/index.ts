@@ -20,8 +20,11 @@ import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
-import { guardTests, guardVerbTests } from './guard.js'
+import { guardTests } from './guard.js'
 import { checkGuards } from './guard-model.js'
+import { guardReplayTests } from './guard-replays.js'
+import { guardUnwindingTests } from './guard-unwinding.js'
+import { guardVerbTests } from './guard-verb.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { holdTests } from './holds.js'
@@ -118,6 +121,8 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: cancels', familyCancelTests],
   ['family: lives', familyLivesTests],
   ['guards of jobs', guardTests],
+  ['guards of jobs: replays', guardReplayTests],
+  ['guards of jobs: unwinding', guardUnwindingTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],
   ['schedules: put and remove', schedulePuts],
