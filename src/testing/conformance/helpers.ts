@@ -108,6 +108,19 @@ export function sorted(texts: readonly string[]): string[] {
   return [...texts].sort()
 }
 
+/** How many there are of each value of a field. */
+export function countBy<T extends { readonly [P in K]?: string | undefined }, K extends keyof T>(
+  items: readonly T[],
+  by: K,
+): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const item of items) {
+    const value = String(item[by])
+    counts[value] = (counts[value] ?? 0) + 1
+  }
+  return counts
+}
+
 export function claimRequest(count = 1, queues: readonly string[] = ['main'], leaseMs = lease): ClaimRequest {
   const lanes = Array.from({ length: laneCount }, (_, lane) => lane)
   return {
