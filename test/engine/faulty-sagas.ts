@@ -2,7 +2,7 @@ import { type ClaimedJob, type Duration, type JobDefinition, NonRetryableError }
 import { defineSaga } from 'millrace/saga'
 import type { TestMill } from 'millrace/testing'
 import { expect } from 'vitest'
-import { storeOf, testMill } from './mill.js'
+import { claimAs, storeOf, testMill } from './mill.js'
 
 const fixed = { type: 'fixed', initialDelay: '1s', jitter: 'none' } as const
 export const quick = { backoff: fixed, compensation: { maxAttempts: 3, backoff: fixed } }
@@ -54,22 +54,10 @@ export async function lastSeenIn(
 
 /** A worker claims the only job, writes these steps, and is never heard of again. */
 async function vanishIn(mill: TestMill, worker: string, written: Record<string, unknown>): Promise<void> {
-  const store = storeOf(mill)
-  const { claimed } = await store.exchange({
-    worker,
-    settlements: [],
-    claim: {
-      token: worker,
-      lease: 30_000,
-      room: { shared: 1, own: [0, 0, 0, 0] },
-      picks: [{ queue: 'default', lane: 2, take: 1 }],
-      turn: 0,
-    },
-  })
-  const [{ id, token }] = claimed as [ClaimedJob]
+  const [{ id, token }] = (await claimAs(mill, worker, 1)) as [ClaimedJob]
   const steps = Object.entries(written).map(([name, value]) => ({
     ...{ name, value: JSON.stringify(value), open: false, until: undefined, signal: undefined, at: 0 },
   }))
   const held = [{ id, token, progress: undefined, logs: undefined, steps }]
-  expect((await store.extend({ worker, lease: 30_000, held })).lost).toEqual([])
+  expect((await storeOf(mill).extend({ worker, lease: 30_000, held })).lost).toEqual([])
 }
