@@ -5,8 +5,23 @@ import type { Outcome } from '../core/lifecycle.js'
 import type { SettleResult } from '../core/store.js'
 import type { Run } from './run.js'
 
-/** A job that needed no run: another had done the same. */
-export function announceStored(job: ClaimedJob, worker: string, { events }: Runtime): void {
+/** Tells what became of a job that needed no run. */
+export function announceUnstarted(
+  job: ClaimedJob,
+  worker: string,
+  outcome: Outcome,
+  result: SettleResult,
+  runtime: Runtime,
+): void {
+  if (result !== 'applied') return
+  const { id, name, queue } = job
+  if (outcome.to === 'completed') announceStored(job, worker, runtime)
+  if (outcome.to === 'cancelled')
+    runtime.events.emit('cancelled', { id, name, queue, reason: outcome.reason })
+}
+
+/** Another had done the same. */
+function announceStored(job: ClaimedJob, worker: string, { events }: Runtime): void {
   if (!events.wants('completed')) return
   const { id, name, queue, lane, attempt, startedAt, readyAt } = job
   const priority = laneNames[lane] ?? 'default'

@@ -1,6 +1,6 @@
 import type { Runtime } from '../client/runtime.js'
 import type { ClaimedJob } from '../core/job.js'
-import type { Outcome } from '../core/lifecycle.js'
+import { type Outcome, unstarted } from '../core/lifecycle.js'
 import type { ClaimRequest, ExchangeResult, Settlement, SettleResult } from '../core/store.js'
 import { gather } from '../system/turn.js'
 import type { Run } from './run.js'
@@ -61,6 +61,11 @@ export class Exchange {
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
     this.#ended.push({ job, settlement: settlementOf(job, outcome, run), run })
     this.wake()
+  }
+
+  /** Hands back jobs that never started. */
+  giveBack(jobs: Iterable<ClaimedJob>): void {
+    for (const job of jobs) this.settle(job, unstarted())
   }
 
   /** Something may be there to claim, or a slot is free. */

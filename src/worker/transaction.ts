@@ -1,5 +1,6 @@
+import type { AnyJob } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
-import type { Settlement, SettleResult, Store, StoreTransaction } from '../core/store.js'
+import type { Capabilities, Settlement, SettleResult, Store, StoreTransaction } from '../core/store.js'
 
 /**
  * The transaction in which an attempt completes: begun when the handler first asks for it, ended by the attempt's
@@ -95,10 +96,15 @@ export function stepsRun(job: string): MillraceError {
 }
 
 /** Said at the start: a handler that can never complete must not spend the attempts of its jobs. */
-export function noTransactions(job: string, engine: string): MillraceError {
-  return new MillraceError(
+export function refuseWithoutTransactions(
+  jobs: Iterable<AnyJob>,
+  { engine, transactions }: Capabilities,
+): void {
+  const job = [...jobs].find(({ transactional }) => transactional)
+  if (job === undefined || transactions) return
+  throw new MillraceError(
     'STORE_REFUSED',
-    `job '${job}' is transactional, and the ${engine} store has no transactions; use an engine that has, such as SQLite, or leave the job to other workers`,
+    `job '${job.name}' is transactional, and the ${engine} store has no transactions; use an engine that has, such as SQLite, or leave the job to other workers`,
     { field: 'transactional', value: engine },
   )
 }

@@ -138,25 +138,16 @@ export class Arena {
   /** Keeps some jobs in line until the returned function is called, which resolves when it has stopped. */
   feed(makeWork: () => Work, options: { level?: number; delayed?: boolean } = {}): () => Promise<void> {
     const level = options.level ?? 40
-    let running = true
-    const loop = async () => {
-      while (running) {
-        const { pending } = await this.counts()
-        if (pending < level) {
-          const batch = Array.from({ length: 20 }, makeWork)
-          await this.enqueue(batch)
-          if (options.delayed !== false)
-            await this.enqueue([makeWork()], { delay: this.random.integer(1, 300) })
-        }
-        await sleep(15)
+    return repeat(async () => {
+      const { pending } = await this.counts()
+      if (pending < level) {
+        const batch = Array.from({ length: 20 }, makeWork)
+        await this.enqueue(batch)
+        if (options.delayed !== false)
+          await this.enqueue([makeWork()], { delay: this.random.integer(1, 300) })
       }
-    }
-    const done = loop()
-    done.catch(() => {}) // whoever stops it sees it
-    return () => {
-      running = false
-      return done
-    }
+      await sleep(15)
+    })
   }
 
   /** Jobs that a worker holds now, by the store's word. */
@@ -314,6 +305,20 @@ function toFinal(job: JobRecord): FinalJob {
 
 function signer(text: string | undefined): string | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Partial<Signature>).by
+}
+
+/** Does it again and again, until what this returns is called; that resolves when the last one is done. */
+export function repeat(action: (n: number) => Promise<void>): () => Promise<void> {
+  let running = true
+  const loop = async () => {
+    for (let n = 0; running; n++) await action(n)
+  }
+  const done = loop()
+  done.catch(() => {}) // whoever stops it sees it
+  return () => {
+    running = false
+    return done
+  }
 }
 
 export function sleep(ms: number): Promise<void> {

@@ -12,18 +12,19 @@ function makeJobs() {
     },
   })
   const note = defineJob({ name: 'note', run: (text: string) => void seen.push(text) })
-  return { seen, work, note, jobs: [work, note] }
+  const callbacks = {
+    onComplete: { job: note, input: 'complete' },
+    onSuccess: { job: note, input: 'success' },
+    onDead: { job: note, input: 'dead' },
+  }
+  return { seen, work, note, callbacks, jobs: [work, note] }
 }
 
 describe('a batch', () => {
   test('tells when all of its jobs have completed, once it is sealed', async () => {
-    const { seen, work, note, jobs } = makeJobs()
+    const { seen, work, callbacks, jobs } = makeJobs()
     const mill = testMill({ jobs })
-    const batch = await mill.batch({
-      onComplete: { job: note, input: 'complete' },
-      onSuccess: { job: note, input: 'success' },
-      onDead: { job: note, input: 'dead' },
-    })
+    const batch = await mill.batch(callbacks)
     await batch.enqueueMany(work, [1, 2])
     await mill.drain()
     expect(await batch.progress()).toEqual({ jobs: 2, left: 0, open: true, done: false })
@@ -37,14 +38,9 @@ describe('a batch', () => {
   })
 
   test('tells of the first death at once and only once, and of the end', async () => {
-    const { seen, work, note, jobs } = makeJobs()
+    const { seen, work, callbacks, jobs } = makeJobs()
     const mill = testMill({ jobs })
-    const batch = await mill.batch({
-      id: 'import-7',
-      onComplete: { job: note, input: 'complete' },
-      onSuccess: { job: note, input: 'success' },
-      onDead: { job: note, input: 'dead' },
-    })
+    const batch = await mill.batch({ id: 'import-7', ...callbacks })
     await batch.enqueueMany(work, [1, -1])
     await batch.enqueue(work, 5, { queue: 'elsewhere' })
     await batch.seal()
@@ -62,13 +58,9 @@ describe('a batch', () => {
   })
 
   test('cancelled jobs are no success, and no death', async () => {
-    const { seen, work, note, jobs } = makeJobs()
+    const { seen, work, callbacks, jobs } = makeJobs()
     const mill = testMill({ jobs })
-    const batch = await mill.batch({
-      onComplete: { job: note, input: 'complete' },
-      onSuccess: { job: note, input: 'success' },
-      onDead: { job: note, input: 'dead' },
-    })
+    const batch = await mill.batch(callbacks)
     const job = await batch.enqueue(work, 1)
     await batch.seal()
     await job.cancel()

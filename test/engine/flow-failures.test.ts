@@ -1,6 +1,6 @@
 import { defineBatchJob, defineJob } from 'millrace'
 import { describe, expect, test } from 'vitest'
-import { square, sum } from './flow-jobs.js'
+import { makeFragile, square, sum } from './flow-jobs.js'
 import { testMill } from './mill.js'
 
 describe('a child that fails', () => {
@@ -82,43 +82,28 @@ describe('a child that fails', () => {
   })
 
   test('a parent that is replayed dies of it again, until the child is replayed', async () => {
-    let broken = true
-    const fragile = defineJob({
-      name: 'fragile',
-      maxAttempts: 1,
-      run() {
-        if (broken) throw new Error('broken')
-      },
-    })
+    const { fragile, mend } = makeFragile()
     const mill = testMill({ jobs: [fragile, look] })
     const flow = await mill.flow({ job: look, input: null, children: [{ job: fragile, input: null }] })
     await mill.drain()
     await mill.dead.retry(flow.id)
     await mill.drain()
     expect((await flow.get())?.failure?.code).toBe('CHILD_FAILED')
-    broken = false
+    mend()
     await mill.dead.retryAll()
     await mill.drain({ later: true })
-    expect(await flow.result()).toEqual([['completed', undefined]])
+    expect(await flow.result()).toEqual([['completed', 'mended']])
   })
 
   test('a child that is replayed before its parent has run is waited for', async () => {
-    let broken = true
-    const fragile = defineJob({
-      name: 'fragile',
-      maxAttempts: 1,
-      run() {
-        if (broken) throw new Error('broken')
-        return 'mended'
-      },
-    })
+    const { fragile, mend } = makeFragile()
     const late = defineJob({ name: 'late', queue: 'late', run: (_: null, { results }) => results(fragile) })
     const mill = testMill({ jobs: [fragile, late] })
     await mill.queue('late').pause()
     const flow = await mill.flow({ job: late, input: null, children: [{ job: fragile, input: null }] })
     await mill.drain()
     expect(await flow.state()).toBe('pending')
-    broken = false
+    mend()
     await mill.dead.retryAll()
     expect(await flow.state()).toBe('blocked')
     await mill.drain({ later: true })

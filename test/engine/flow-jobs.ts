@@ -13,6 +13,23 @@ export const sum = defineJob({
   },
 })
 
+/** Fails until it is mended. */
+export function makeFragile() {
+  let broken = true
+  const fragile = defineJob({
+    name: 'fragile',
+    maxAttempts: 1,
+    run() {
+      if (broken) throw new Error('broken')
+      return 'mended'
+    },
+  })
+  const mend = () => {
+    broken = false
+  }
+  return { fragile, mend }
+}
+
 /** Inputs below zero fail. */
 function attempt<T>(n: number, work: () => T): T {
   if (n < 0) throw new Error(`${n} is below zero`)

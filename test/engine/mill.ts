@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Millrace, type MillraceOptions, type Store } from 'millrace'
+import { type ClaimedJob, Millrace, type MillraceOptions, type Store } from 'millrace'
 import { MemoryStore } from 'millrace/memory'
 import { SqliteStore } from 'millrace/sqlite'
 import { TestMill, type TestMillOptions } from 'millrace/testing'
@@ -64,16 +64,21 @@ export function signal<T = void>(): { promise: Promise<T>; give: (value: T) => v
 
 /** Claims all there is as a worker that is never heard of again. */
 export async function vanish(mill: TestMill, worker: string): Promise<readonly string[]> {
+  return (await claimAs(mill, worker, 100)).map((job) => job.id)
+}
+
+/** What a worker gets that is no more than its name. */
+export async function claimAs(mill: TestMill, worker: string, count: number): Promise<readonly ClaimedJob[]> {
   const { claimed } = await storeOf(mill).exchange({
     worker,
     settlements: [],
     claim: {
       token: worker,
       lease: 30_000,
-      room: { shared: 100, own: [0, 0, 0, 0] },
-      picks: [{ queue: 'default', lane: 2, take: 100 }],
+      room: { shared: count, own: [0, 0, 0, 0] },
+      picks: [{ queue: 'default', lane: 2, take: count }],
       turn: 0,
     },
   })
-  return claimed.map((job) => job.id)
+  return claimed
 }

@@ -6,6 +6,7 @@ import { defineJob, Millrace, type MillraceError } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { describe, expect, test } from 'vitest'
 import { file } from '../engine/mill.js'
+import { newJob } from '../new-job.js'
 
 const mail = defineJob({ name: 'mail', run: (to: string) => to })
 
@@ -149,24 +150,7 @@ describe('SQLite', () => {
     const path = file()
     const store = new SqliteStore({ file: path })
     await store.open()
-    const job = (id: string, name: string | null) => ({
-      id,
-      name: name as string,
-      queue: 'q',
-      lane: 2,
-      input: '1',
-      delay: 0,
-      runAt: undefined,
-      maxAttempts: 1,
-      maxCrashes: 1,
-      overrides: undefined,
-      tags: undefined,
-      metadata: undefined,
-      traffic: undefined,
-      dedupe: undefined,
-      family: undefined,
-      guard: undefined,
-    })
+    const job = (id: string, name: string | null) => newJob({ id, name: name as string })
     const results = await Promise.allSettled([
       store.insert([job('a', 'n')]),
       store.insert([job('b', null)]),

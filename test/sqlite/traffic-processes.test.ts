@@ -8,6 +8,7 @@ import { SqliteStore } from 'millrace/sqlite'
 import { expect, test } from 'vitest'
 import type { Random } from '../chaos/random.js'
 import { file } from '../engine/mill.js'
+import { newJob } from '../new-job.js'
 import { Fleet, mostAtOnce, type Run } from './fleet.js'
 
 const jobs = 500
@@ -80,28 +81,18 @@ test('four processes keep rate and concurrency, some of them killed and replaced
 
 function job(random: Random, id: string, ids: string[]): NewJob {
   ids.push(id)
-  return {
+  return newJob({
     id,
-    name: 'mail',
-    queue: 'main',
     lane: random.pick([0, 2, 2, 3]),
-    input: 'null',
     delay: random.chance(0.1) ? random.integer(1, 300) : 0,
-    runAt: undefined,
     maxAttempts: 1_000,
     maxCrashes: 1_000,
-    overrides: undefined,
-    tags: undefined,
-    metadata: undefined,
-    dedupe: undefined,
-    family: undefined,
-    guard: undefined,
     traffic: {
       gated: true,
       group: random.chance(0.7) ? `group-${random.integer(1, 8)}` : undefined,
       key: random.chance(0.7) ? `key-${random.integer(1, 12)}` : undefined,
     },
-  }
+  })
 }
 
 /** The most starts in any window of the rate. */

@@ -4,6 +4,7 @@ import { type DepthOptions, defineJob, Millrace, type NewJob } from 'millrace'
 import { SqliteStore } from 'millrace/sqlite'
 import { afterEach, expect, test } from 'vitest'
 import { file } from '../engine/mill.js'
+import { newJob } from '../new-job.js'
 import { outcomeOf } from '../outcome.js'
 
 const opened: { close(): unknown }[] = []
@@ -126,22 +127,5 @@ async function pending(store: SqliteStore): Promise<number> {
 }
 
 function job(id: string): NewJob {
-  return {
-    id,
-    name: 'mail',
-    queue: 'main',
-    lane: 2,
-    input: 'null',
-    delay: 0,
-    runAt: undefined,
-    maxAttempts: 3,
-    maxCrashes: 3,
-    overrides: undefined,
-    tags: undefined,
-    metadata: undefined,
-    dedupe: undefined,
-    family: undefined,
-    guard: undefined,
-    traffic: { gated: true, group: undefined, key: 'k' },
-  }
+  return newJob({ id, traffic: { gated: true, group: undefined, key: 'k' } })
 }

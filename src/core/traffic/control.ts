@@ -11,13 +11,16 @@
 import type { Outcome } from '../lifecycle.js'
 import type { AcquireRequest, AcquireResult } from '../store.js'
 import { closedByHand, type Ends, openedByHand, withoutPolicy } from './breaker.js'
+import { GateFinder } from './find-gates.js'
 import type { Gate } from './gate.js'
-import type { DuePlace, Line, TrafficPlaces, TrafficSubject, Waiting } from './places.js'
+import type { Line, TrafficPlaces, TrafficSubject, Waiting } from './places.js'
 import { afterCrash, afterQuietRuns } from './quarantine.js'
 import { afterRefusal } from './reserve.js'
-import { clockSlack, noSpan, type Span } from './set-back.js'
+import { review } from './review.js'
+import { noSpan, type Span } from './set-back.js'
 import type { GateRef, TrafficChange } from './settings.js'
 import { nextTag } from './turns.js'
+import { Upkeep } from './upkeep.js'
 
 /** Gates that one claim looks at because their time has come, and jobs that it takes out from behind each. */
 const mostDue = 100
@@ -31,18 +34,18 @@ const askAgainLater = 1_000
 
 export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   readonly #places: TrafficPlaces<J, L, G>
-  /** Gates that jobs of a queue and a definition share. */
-  readonly #shared = new Map<string, Map<string, readonly G[]>>()
-  /** How far the look at gates that are due later has come. */
-  #lookedUpTo: DuePlace | undefined
+  readonly #finder: GateFinder<J, G>
+  readonly upkeep: Upkeep<G>
 
   constructor(places: TrafficPlaces<J, L, G>) {
     this.#places = places
+    this.#finder = new GateFinder(places)
+    this.upkeep = new Upkeep(places)
   }
 
   /** A job becomes pending: for the first time, or again. */
   enter(job: J, comesBack: boolean, now: number): void {
-    const gates = this.#ownGates(job)
+    const gates = this.#finder.own(job)
     for (const gate of gates) {
       gate.pending++
       this.#places.keepGate(gate)
@@ -54,7 +57,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   leave(job: J, now: number): void {
     const { line, behind } = this.#places.remove(job)
     if (behind !== undefined) this.#noLongerParked(behind, line)
-    for (const gate of this.#ownGates(job)) {
+    for (const gate of this.#finder.own(job)) {
       if (behind === undefined) gate.shareIn(line).standing--
       this.#noLongerWaits(gate, now)
     }
@@ -64,13 +67,13 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   /** How many jobs of the line may start, as far as its queue and definition go. */
   room(queue: string, name: string, now: number): number {
     let room = Number.POSITIVE_INFINITY
-    for (const gate of this.#sharedGates(queue, name)) room = Math.min(room, gate.room(now))
+    for (const gate of this.#finder.shared(queue, name)) room = Math.min(room, gate.room(now))
     return room
   }
 
   /** When a line that has no room gets some by itself. */
   opensAt(queue: string, name: string, now: number): number {
-    const closed = this.#sharedGates(queue, name).filter((gate) => gate.room(now) === 0)
+    const closed = this.#finder.shared(queue, name).filter((gate) => gate.room(now) === 0)
     return Math.max(now, ...closed.map((gate) => gate.opensAt(now) ?? Number.POSITIVE_INFINITY))
   }
 
@@ -103,7 +106,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
 
   /** Jobs of a queue and definition start: from a line, or from the plain one of a queue that has limits. */
   started(queue: string, name: string, count: number, now: number): void {
-    for (const gate of this.#sharedGates(queue, name)) {
+    for (const gate of this.#finder.shared(queue, name)) {
       const { phase } = gate.breaker
       if (gate.ref.of === 'limiter') gate.spend(now, count)
       else gate.start(now, count)
@@ -119,7 +122,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
         const most = Math.min(share.parked, gate.room(now) - share.standing, mostUnparked)
         for (let n = 0; n < most; n++) this.#unparkOne(gate, line, now)
       }
-      this.#review(gate, now)
+      review(this.#places, gate, now)
     }
   }
 
@@ -127,62 +130,11 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     const job = this.#places.unpark(gate, from)
     if (job === undefined) return
     this.#noLongerParked(gate, from)
-    const closed = this.#ownGates(job).find((other) => other !== gate && other.room(now) === 0)
+    const closed = this.#finder.own(job).find((other) => other !== gate && other.room(now) === 0)
     // Its definition may have got limits, and so a line of its own, while it was parked.
     const line = this.#lineOf(job)
     if (closed === undefined) this.#stand(job, line, true)
     else this.#park(job, closed, line, now)
-  }
-
-  /** Forgets gates that only time kept; returns how many it looked at. */
-  forgetIdle(now: number, limit: number): number {
-    const idle = this.#places.idleGates(now, limit)
-    for (const gate of idle) this.#review(gate, now)
-    return idle.length
-  }
-
-  /** Gates of queues and definitions that count other jobs as running than there are; none, if all goes well. */
-  miscounted(): G[] {
-    return this.#sharedByAll().filter((gate) => gate.running !== this.#places.running(gate.ref))
-  }
-
-  #sharedByAll(): G[] {
-    return [...this.#places.activeGates('queue'), ...this.#places.activeGates('job')]
-  }
-
-  /** Puts right what a process of an older version, which knows no gates, has left behind. */
-  recount(): void {
-    for (const gate of this.miscounted()) {
-      gate.running = this.#places.running(gate.ref)
-      this.#places.keepGate(gate)
-    }
-  }
-
-  /** Gates that hold up jobs by times ahead of a clock that was set back; none, if all goes well. */
-  aheadOfClock(now: number): GateRef[] {
-    const shared = this.#sharedByAll()
-    const limiters = shared.flatMap(({ settings: { limiter } }) =>
-      limiter === undefined ? [] : (this.#places.findGate({ of: 'limiter', name: limiter }) ?? []),
-    )
-    const gates = new Set([...shared, ...limiters, ...this.#dueLater(now)])
-    return [...gates].filter((gate) => gate.isAhead(now)).map(({ ref }) => ref)
-  }
-
-  setBack(refs: readonly GateRef[], now: number): void {
-    for (const ref of refs) {
-      const gate = this.#places.gate(ref)
-      if (!gate.isAhead(now)) continue
-      gate.setBack(now)
-      this.#review(gate, now)
-    }
-  }
-
-  /** Some of those whose parked jobs wait for a time, others with each call. */
-  #dueLater(now: number): G[] {
-    const from = this.#lookedUpTo ?? { dueAt: now + clockSlack, num: 0 }
-    const gates = this.#places.dueLater(from, mostDue)
-    this.#lookedUpTo = gates.length < mostDue ? undefined : placeOf(gates.at(-1) as G)
-    return gates
   }
 
   /** Runs of jobs of one queue, definition, group and key are over, all with the same outcome. */
@@ -196,8 +148,8 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   ): void {
     if (outcome.hold > 0) this.#hold(job, { from: now, until: now + outcome.hold })
     const ends = endsOf(outcome, startedAt, count)
-    const own = known ?? this.#gatesOf(job)
-    const shared = this.#sharedGates(job.queue, job.name)
+    const own = known ?? this.#finder.of(job)
+    const shared = this.#finder.shared(job.queue, job.name)
     if (outcome.idle) for (const gate of [...shared, ...own]) gate.giveBack(startedAt, count)
     for (const gate of shared) {
       if (gate.ref.of === 'limiter') {
@@ -211,7 +163,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     }
     for (const gate of own) {
       gate.end(now, count, ends)
-      this.#review(gate, now)
+      review(this.#places, gate, now)
     }
     if (!outcome.crashed) this.#ranQuietly(shared, count)
     if (outcome.idle || own.some((gate) => gate.parked > 0) || shared.some((gate) => gate.opensByEnds))
@@ -229,25 +181,29 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     this.#places.quarantined(name, true)
   }
 
+  /** What is remembered of gates may be old. */
+  forget(): void {
+    this.#finder.forget()
+  }
+
   isSuspect(name: string): boolean {
     return this.jobGate(name)?.quarantine.since !== undefined
   }
 
   /** A definition's gate, if it is more than a memory of crashes. */
   jobGate(name: string): G | undefined {
-    const gate = this.#places.findGate({ of: 'job', name })
-    return gate?.active ? gate : undefined
+    return this.#finder.ofJob(name)
   }
 
   /** Settings of a gate change: those that are governed by it may open. */
   configure(ref: GateRef, change: TrafficChange, declared: boolean, now: number): void {
     const gate = this.#places.gate(ref)
     gate.change(change, declared)
-    this.forget()
+    this.#finder.forget()
     if (ref.of === 'group' || ref.of === 'key') gate.active = Object.keys(gate.settings).length > 0
     else this.activate(gate)
     if (gate.settings.breaker === undefined && gate.breaker.phase !== 'closed') this.#withoutPolicy(gate, now)
-    this.#review(gate, now)
+    review(this.#places, gate, now)
     this.#places.lookAgainUnder(ref, now)
   }
 
@@ -265,7 +221,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     const gate = this.#places.findGate(ref)
     if (gate === undefined) return
     gate.hold = noSpan
-    this.#review(gate, now)
+    review(this.#places, gate, now)
   }
 
   /** Permits of a limiter, all or none. */
@@ -299,7 +255,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   activate(gate: G): void {
     if (gate.active) return
     gate.active = true
-    this.forget()
+    this.#finder.forget()
     const counts = gate.ref.of === 'queue' || gate.ref.of === 'job'
     if (counts) gate.running = this.#places.running(gate.ref)
     this.#places.keepGate(gate)
@@ -312,31 +268,14 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     if (gate.breaker.phase !== phase) this.#places.breakerChanged(gate.ref.name, gate)
   }
 
-  /** Whether parked jobs of a gate are worth a look, and when. */
-  #review(gate: G, now: number): void {
-    gate.dueAt = this.#dueAt(gate, now)
-    gate.idleAt = gate.whenIdle()
-    if (gate.idleAt !== undefined && gate.idleAt <= now) this.#places.forgetGate(gate)
-    else this.#places.keepGate(gate)
-  }
-
-  #dueAt(gate: G, now: number): number | undefined {
-    if (gate.parked === 0) return undefined
-    const free = gate.room(now)
-    if (free === 0) return gate.opensAt(now)
-    // Those that stand in a line already will use what there is; the next look is when one of them has.
-    for (const { parked, standing } of gate.lines.values()) if (parked > 0 && standing < free) return now
-    return undefined
-  }
-
   #startOrPark(job: J, line: L, now: number): boolean {
-    const gates = this.#ownGates(job)
+    const gates = this.#finder.own(job)
     const closed = gates.find((gate) => gate.room(now) === 0)
     this.#leaveLine(job, line)
     if (closed !== undefined) {
       this.#park(job, closed, line, now)
       // The others have one less in line, so that one of those behind them may take its place.
-      for (const gate of gates) if (gate !== closed) this.#review(gate, now)
+      for (const gate of gates) if (gate !== closed) review(this.#places, gate, now)
       return false
     }
     for (const gate of gates) {
@@ -349,15 +288,15 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   #enterLine(job: J, comesBack: boolean, now: number): void {
     const line = this.#lineOf(job)
     // Where a gate has parked jobs of this line it would overtake them.
-    const closed = this.#ownGates(job).find(
-      (gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0,
-    )
+    const closed = this.#finder
+      .own(job)
+      .find((gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0)
     if (closed === undefined) this.#stand(job, line, comesBack)
     else this.#park(job, closed, line, now)
   }
 
   #leaveLine(job: J, line: L): void {
-    for (const gate of this.#ownGates(job)) gate.shareIn(line.num).standing--
+    for (const gate of this.#finder.own(job)) gate.shareIn(line.num).standing--
   }
 
   #lineOf({ job: { queue, lane, name, traffic } }: J): L {
@@ -366,7 +305,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   }
 
   #stand(job: J, line: L, comesBack: boolean): void {
-    const gates = this.#ownGates(job)
+    const gates = this.#finder.own(job)
     const [first] = gates
     job.rank = nextTag(first?.shareIn(line.num) ?? line, line.served, first?.weight ?? 1, comesBack)
     if (first === undefined) this.#places.keepLine(line)
@@ -382,7 +321,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     gate.parked++
     gate.shareIn(line.num).parked++
     this.#places.park(job, gate)
-    this.#review(gate, now)
+    review(this.#places, gate, now)
   }
 
   #noLongerParked(gate: G, line: number): void {
@@ -392,7 +331,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
 
   #noLongerWaits(gate: G, now: number): void {
     gate.pending--
-    this.#review(gate, now)
+    review(this.#places, gate, now)
   }
 
   #hold(job: TrafficSubject, hold: Span): void {
@@ -412,56 +351,6 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     this.#places.keepGate(gate)
     if (gate.quarantine.since === undefined) this.#places.quarantined(gate.ref.name, false)
   }
-
-  /** What is remembered of gates may be old. */
-  forget(): void {
-    this.#shared.clear()
-  }
-
-  /** The gates that the jobs of a line share. */
-  #sharedGates(queue: string, name: string): readonly G[] {
-    this.#places.refresh()
-    let ofQueue = this.#shared.get(queue)
-    if (ofQueue === undefined) {
-      ofQueue = new Map()
-      this.#shared.set(queue, ofQueue)
-    }
-    let gates = ofQueue.get(name)
-    if (gates === undefined) {
-      gates = this.#findShared(queue, name)
-      ofQueue.set(name, gates)
-    }
-    return gates
-  }
-
-  #findShared(queue: string, name: string): readonly G[] {
-    const ofQueue = this.#places.findGate({ of: 'queue', name: queue })
-    const ofJob = this.jobGate(name)
-    const limiter = ofJob?.settings.limiter
-    const ofLimiter = limiter === undefined ? undefined : this.#places.gate({ of: 'limiter', name: limiter })
-    return [ofQueue?.active ? ofQueue : undefined, ofJob, ofLimiter].filter((gate) => gate !== undefined)
-  }
-
-  /** The gates of one job's own: its group's, then its key's. The first one's turn it takes. */
-  #ownGates(job: J): readonly G[] {
-    job.gates ??= this.#gatesOf(job.job)
-    return job.gates
-  }
-
-  #gatesOf({ name, queue, traffic }: TrafficSubject): readonly G[] {
-    if (traffic === undefined) return none
-    const { group, key } = traffic
-    const gates: G[] = []
-    if (group !== undefined) gates.push(this.#places.gate({ of: 'group', queue, name: group }))
-    if (key !== undefined) gates.push(this.#places.gate({ of: 'key', job: name, name: key }))
-    return gates
-  }
-}
-
-const none: readonly never[] = []
-
-function placeOf({ dueAt = 0, num = 0 }: Gate): DuePlace {
-  return { dueAt, num }
 }
 
 function endsOf(outcome: Outcome, startedAt: number, count: number): Ends {

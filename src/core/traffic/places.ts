@@ -37,8 +37,8 @@ export interface DuePlace {
   readonly num: number
 }
 
-/** What an engine keeps, all of it inside the step that is being carried out. */
-export interface TrafficPlaces<J extends Waiting<G>, L extends Line, G extends Gate> {
+/** The gates that an engine keeps, all of it inside the step that is being carried out. */
+export interface GateStore<G extends Gate> {
   /** Calls `forget` if others may have changed what is remembered here. */
   refresh(): void
   findGate(ref: GateRef): G | undefined
@@ -53,6 +53,14 @@ export interface TrafficPlaces<J extends Waiting<G>, L extends Line, G extends G
   dueLater(after: DuePlace, limit: number): G[]
   /** Gates whose `idleAt` has come. */
   idleGates(now: number, limit: number): G[]
+  /** Those that have settings, or were closed from outside. */
+  activeGates(of: 'queue' | 'job'): G[]
+  /** Jobs of a queue or a definition that run now. */
+  running(ref: GateRef): number
+}
+
+/** What an engine keeps: jobs in their lines and behind gates, and the gates. */
+export interface TrafficPlaces<J extends Waiting<G>, L extends Line, G extends Gate> extends GateStore<G> {
   line(queue: string, lane: number, name: string): L
   keepLine(line: L): void
   /** Takes the first jobs out of a line. */
@@ -66,10 +74,6 @@ export interface TrafficPlaces<J extends Waiting<G>, L extends Line, G extends G
   remove(job: J): { readonly line: number; readonly behind: G | undefined }
   /** Groups of a queue, or keys of a definition, that have parked jobs: they are due now, however many. */
   lookAgainUnder(ref: GateRef, now: number): void
-  /** Those that have settings, or were closed from outside. */
-  activeGates(of: 'queue' | 'job'): G[]
-  /** Jobs of a queue or a definition that run now. */
-  running(ref: GateRef): number
   /** From now on the queues that have such jobs know that traffic control concerns them. */
   concern(ref: GateRef): void
   /** A permit came back: jobs of the same queue, and of the same definition in other queues, may start. */

@@ -15,10 +15,10 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const { limit } = request
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
-  tables.traffic.setBack(tables.traffic.aheadOfClock(now), now)
+  tables.traffic.upkeep.setBack(tables.traffic.upkeep.aheadOfClock(now), now)
   const forgotten = Math.max(
     forgetKeys(tables, now, limit),
-    tables.traffic.forgetIdle(now, limit),
+    tables.traffic.upkeep.forgetIdle(now, limit),
     tables.guards.forget(now, limit),
     tables.mailbox.forget(now, limit),
   )

@@ -96,8 +96,8 @@ export function makeSweep(
     const now = clock.now()
     const found = findOrphans(now, request.limit)
     const hasIdleGate = places.idleGates(now, 1).length > 0
-    const isMiscounted = traffic.miscounted().length > 0
-    const ahead = traffic.aheadOfClock(now)
+    const isMiscounted = traffic.upkeep.miscounted().length > 0
+    const ahead = traffic.upkeep.aheadOfClock(now)
     const wrong = repair.look()
     const work =
       isDue(now) ||
@@ -143,11 +143,11 @@ export function makeSweep(
   function tidy(request: SweepRequest, { idleWorkers, ahead, wrong }: Found): Tidied {
     const now = clock.now()
     for (const num of idleWorkers) forgetWorker.run(num, num)
-    traffic.recount()
-    traffic.setBack(ahead, now)
+    traffic.upkeep.recount()
+    traffic.upkeep.setBack(ahead, now)
     const forgotten = Math.max(
       keys.forget(now, request.limit),
-      traffic.forgetIdle(now, request.limit),
+      traffic.upkeep.forgetIdle(now, request.limit),
       guards.forget(now, request.limit),
       signal.forget(now, request.limit),
     )

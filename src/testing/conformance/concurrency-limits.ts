@@ -13,6 +13,7 @@ import {
   insertOne,
   lease,
   newJobs,
+  replay,
   rescue,
   retryIn,
   settle,
@@ -254,7 +255,7 @@ function concurrencyOf(test: Test, limited: Limited): void {
     assert.deepEqual(await ask(store, 5), { settled: [], claimed: [], opens: undefined })
     const gate = await gateOf(store, limited.gate)
     assert.deepEqual([gate?.pending ?? 0, gate?.running ?? 0], [0, 0])
-    await store.operate({ ids: [second] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await replay(store, second)
     assert.deepEqual(idsOf(await claim(store, 5)), [second])
   })
 

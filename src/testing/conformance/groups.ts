@@ -7,6 +7,7 @@ import {
   claim,
   claimOne,
   complete,
+  countBy,
   fresh,
   idsOf,
   insertMany,
@@ -68,18 +69,18 @@ export function groupTurns(test: Test): void {
   test('a group of weight 3 gets three jobs for another’s one', async ({ store }) => {
     await choose(store, groupGate('heavy'), { weight: 3 })
     for (const group of ['light', 'heavy']) await insertMany(store, 200, { traffic: inGroup(group) })
-    assert.deepEqual(byGroup(await claim(store, 100)), { heavy: 75, light: 25 })
+    assert.deepEqual(countBy(await claim(store, 100), 'group'), { heavy: 75, light: 25 })
   })
 
   test('weights come from the queue, the code or an operator, and change at run time', async ({ store }) => {
     await declare(store, queueGate(), { each: { weight: 2 } })
     await choose(store, groupGate('one'), { weight: 1 })
     for (const group of ['one', 'two']) await insertMany(store, 30, { traffic: inGroup(group) })
-    assert.deepEqual(byGroup(await claim(store, 30)), { one: 10, two: 20 })
+    assert.deepEqual(countBy(await claim(store, 30), 'group'), { one: 10, two: 20 })
     await claim(store, 30)
     await choose(store, groupGate('one'), { weight: 6 })
     for (const group of ['one', 'two']) await insertMany(store, 60, { traffic: inGroup(group) })
-    assert.deepEqual(byGroup(await claim(store, 40)), { one: 30, two: 10 })
+    assert.deepEqual(countBy(await claim(store, 40), 'group'), { one: 30, two: 10 })
   })
 
   test('a group that was away has no turns saved up', async ({ store }) => {
@@ -87,7 +88,7 @@ export function groupTurns(test: Test): void {
     await insertOne(store, { traffic: inGroup('away') })
     await claim(store, 50)
     await insertMany(store, 50, { traffic: inGroup('away') })
-    const { away = 0, busy = 0 } = byGroup(await claim(store, 20))
+    const { away = 0, busy = 0 } = countBy(await claim(store, 20), 'group')
     assert.ok(Math.abs(away - busy) <= 1, `${away} and ${busy}`)
   })
 
@@ -97,7 +98,7 @@ export function groupTurns(test: Test): void {
     await insertMany(store, 100, { lane: 3, traffic: inGroup('b') })
     await insertMany(store, 100, { lane: 3, traffic: inGroup('a') })
     await claim(store, 100)
-    const { a = 0, b = 0 } = byGroup(await claim(store, 20))
+    const { a = 0, b = 0 } = countBy(await claim(store, 20), 'group')
     assert.ok(Math.abs(a - b) <= 1, `${a} and ${b} of 20`)
   })
 
@@ -109,7 +110,7 @@ export function groupTurns(test: Test): void {
     await insertMany(store, 100, { name: 'free', traffic: inGroup('a') })
     await claim(store, 100)
     const free = (await claim(store, 40)).filter(({ name }) => name === 'free')
-    const { a = 0, b = 0 } = byGroup(free)
+    const { a = 0, b = 0 } = countBy(free, 'group')
     assert.ok(Math.abs(a - b) <= 2, `${a} and ${b} of ${free.length}`)
   })
 
@@ -133,7 +134,7 @@ export function groupTurns(test: Test): void {
     await advance(5)
     await sweep(store)
     await insertMany(store, 50, { traffic: inGroup('b') })
-    const { a = 0, b = 0 } = byGroup(await claim(store, 20))
+    const { a = 0, b = 0 } = countBy(await claim(store, 20), 'group')
     assert.ok(Math.abs(a - b) <= 1, `${a} and ${b}`)
   })
 
@@ -314,10 +315,4 @@ export function groupSettings(test: Test): void {
     assert.equal((await drain(harness)).length, 2)
     assert.deepEqual(await allGates(store, 'group'), [])
   })
-}
-
-function byGroup(jobs: readonly ClaimedJob[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const { group = '' } of jobs) counts[group] = (counts[group] ?? 0) + 1
-  return counts
 }

@@ -21,6 +21,7 @@ import type {
   OperateReport,
   OrphanedJob,
   Report,
+  RetryChange,
   SettleResult,
   Signal,
   Store,
@@ -105,6 +106,19 @@ export function idsOf(jobs: readonly { readonly id: string }[]): string[] {
 
 export function sorted(texts: readonly string[]): string[] {
   return [...texts].sort()
+}
+
+/** How many there are of each value of a field. */
+export function countBy<T extends { readonly [P in K]?: string | undefined }, K extends keyof T>(
+  items: readonly T[],
+  by: K,
+): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const item of items) {
+    const value = String(item[by])
+    counts[value] = (counts[value] ?? 0) + 1
+  }
+  return counts
 }
 
 export function claimRequest(count = 1, queues: readonly string[] = ['main'], leaseMs = lease): ClaimRequest {
@@ -307,6 +321,16 @@ export async function operateAll(
     if (cursor === undefined) return { ...total, cursor }
   }
   throw new Error('the calls of operate() do not end')
+}
+
+/** An operator runs a job again that has ended. */
+export function replay(
+  store: Store,
+  id: string,
+  change: RetryChange = {},
+  delay = 0,
+): Promise<OperateReport> {
+  return store.operate({ ids: [id] }, { do: 'retry', delay, spacing: 0, change })
 }
 
 export type StateCounts = Record<JobState, number>

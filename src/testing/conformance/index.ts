@@ -23,8 +23,11 @@ import { familyStaysTests } from './family-stays.js'
 import { checkFans } from './fan-model.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
-import { guardTests, guardVerbTests } from './guard.js'
+import { guardTests } from './guard.js'
 import { checkGuards } from './guard-model.js'
+import { guardReplayTests } from './guard-replays.js'
+import { guardUnwindingTests } from './guard-unwinding.js'
+import { guardVerbTests } from './guard-verb.js'
 import type { Runner, StoreHarness } from './harness.js'
 import type { Test } from './helpers.js'
 import { holdTests } from './holds.js'
@@ -123,6 +126,8 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: lives', familyLivesTests],
   ['family: jobs that stay', familyStaysTests],
   ['guards of jobs', guardTests],
+  ['guards of jobs: replays', guardReplayTests],
+  ['guards of jobs: unwinding', guardUnwindingTests],
   ['guard', guardVerbTests],
   ['begin: transactions', transactionTests],
   ['schedules: put and remove', schedulePuts],

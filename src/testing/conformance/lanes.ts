@@ -10,7 +10,7 @@ import {
   takeByPicks,
 } from '../../core/lanes.js'
 import type { Store } from '../../core/store.js'
-import { fresh, idsOf, insertMany, lease, type Test } from './helpers.js'
+import { countBy, fresh, idsOf, insertMany, lease, type Test } from './helpers.js'
 
 const weighted: LanePolicy = { strict: false, turns: spreadTurns([8, 4, 2, 1]), reserved: [0, 0, 0, 0] }
 const strict: LanePolicy = { ...weighted, strict: true }
@@ -90,7 +90,7 @@ export function lanes(test: Test): void {
       { queue: 'c', lane: 2, take: 1 },
     ]
     const claimed = await claimRoom(store, room, picks)
-    assert.deepEqual(byQueue(claimed), { a: 2, b: 4, c: 1 })
+    assert.deepEqual(countBy(claimed, 'queue'), { a: 2, b: 4, c: 1 })
   })
 
   test('lanes and queues that no pick names are left alone', async ({ store }) => {
@@ -98,7 +98,7 @@ export function lanes(test: Test): void {
     await fill(store, 'b', [5, 5, 5, 5])
     const picks = [{ queue: 'b', lane: 1, take: 1 }]
     const claimed = await claimRoom(store, { shared: 50, own: [9, 9, 9, 9] }, picks)
-    assert.deepEqual([byLane(claimed), byQueue(claimed)], [[0, 5, 0, 0], { b: 5 }])
+    assert.deepEqual([byLane(claimed), countBy(claimed, 'queue')], [[0, 5, 0, 0], { b: 5 }])
   })
 
   test('a pick with no share still gets what is left over', async ({ store }) => {
@@ -165,10 +165,4 @@ function allPicks(queues: readonly string[], take: number): Pick[] {
 
 function byLane(claimed: readonly ClaimedJob[]): number[] {
   return Array.from({ length: laneCount }, (_, lane) => claimed.filter((job) => job.lane === lane).length)
-}
-
-function byQueue(claimed: readonly ClaimedJob[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const { queue } of claimed) counts[queue] = (counts[queue] ?? 0) + 1
-  return counts
 }

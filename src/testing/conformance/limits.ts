@@ -7,6 +7,7 @@ import {
   claimOne,
   claimRequest,
   complete,
+  countBy,
   idsOf,
   insertMany,
   insertOne,
@@ -266,13 +267,7 @@ export function limitSettings(test: Test): void {
   test('settings tell those who wait for work', async ({ store }) => {
     await choose(store, jobGate(), { limit: { concurrency: 0 } })
     await insertOne(store, { traffic: gated })
-    const told = new Promise<void>((resolve) => {
-      const stop = store.subscribe((signal) => {
-        if (signal.type !== 'ready' || !signal.queues.has('main')) return
-        stop()
-        resolve()
-      })
-    })
+    const told = nextSignal(store, (signal) => signal.type === 'ready' && signal.queues.has('main'))
     await choose(store, jobGate(), { limit: null })
     await told
   })
@@ -305,15 +300,3 @@ const holdUps: readonly [string, HoldUp][] = [
     { job: { traffic: gated }, close: (store) => store.configure({ job: 'greet', breaker: 'open' }) },
   ],
 ]
-
-function countBy<T extends { readonly [P in K]?: string | undefined }, K extends keyof T>(
-  items: readonly T[],
-  by: K,
-): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const item of items) {
-    const value = String(item[by])
-    counts[value] = (counts[value] ?? 0) + 1
-  }
-  return counts
-}

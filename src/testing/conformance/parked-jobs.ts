@@ -15,6 +15,7 @@ import {
   newJob,
   operateAll,
   read,
+  replay,
   retryIn,
   settle,
   sorted,
@@ -27,7 +28,7 @@ import {
 import {
   ask,
   choose,
-  completeAll,
+  completeNext,
   drain,
   gated,
   gateOf,
@@ -83,9 +84,9 @@ export function parkedJobs(test: Test): void {
     await advance(5)
     await sweep(store)
     await settle(store, await check('fresh'), complete())
-    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: { queue: 'fresher' } })
+    await replay(store, id, { queue: 'fresher' })
     await settle(store, await check('fresher'), complete())
-    await store.operate({ ids: [id] }, { do: 'retry', delay: 5, spacing: 0, change: { queue: 'freshest' } })
+    await replay(store, id, { queue: 'freshest' }, 5)
     await store.operate({ ids: [id] }, { do: 'promote' })
     await check('freshest')
   })
@@ -122,10 +123,9 @@ export function parkedJobs(test: Test): void {
     await settle(store, running, complete())
     const seen: string[] = []
     for (let i = 0; i < 4; i++) {
-      const claimed = await claim(store, 9)
-      assert.ok(claimed.length <= 1)
-      seen.push(...idsOf(claimed))
-      await completeAll(store, claimed)
+      const ids = await completeNext(store, 9)
+      assert.ok(ids.length <= 1)
+      seen.push(...ids)
     }
     assert.deepEqual(sorted(seen), sorted(waiting))
   })
@@ -146,9 +146,7 @@ export function parkedJobs(test: Test): void {
       const late = await insertOne(store, { traffic })
       const seen: string[] = []
       for (let i = 0; i < 3; i++) {
-        const claimed = await claim(store, 9)
-        seen.push(...idsOf(claimed))
-        await completeAll(store, claimed)
+        seen.push(...(await completeNext(store, 9)))
         await advance(50)
       }
       assert.deepEqual(seen, [second, third, late])

@@ -5,11 +5,12 @@ import { completedBefore, putOff, snoozed } from '../../core/lifecycle.js'
 import {
   claim,
   complete,
-  idsOf,
+  countBy,
   insertMany,
   insertOne,
   lease,
   newJobs,
+  replay,
   rescue,
   retention,
   retryIn,
@@ -22,6 +23,7 @@ import {
   ask,
   choose,
   completeAll,
+  completeNext,
   gated,
   groupGate,
   inGroup,
@@ -41,12 +43,12 @@ export function rateLimits(test: Test): void {
     await choose(store, jobGate(), { each: { rate: rate(2, 100) } })
     for (const key of ['a', 'b', 'c']) await insertMany(store, 4, { traffic: withKey(key) })
     const first = await claim(store, 20)
-    assert.deepEqual(byKey(first), { a: 2, b: 2, c: 2 })
+    assert.deepEqual(countBy(first, 'key'), { a: 2, b: 2, c: 2 })
     await completeAll(store, first)
     await advance(99)
     assert.deepEqual(await claim(store, 20), [])
     await advance(1)
-    assert.deepEqual(byKey(await claim(store, 20)), { a: 2, b: 2, c: 2 })
+    assert.deepEqual(countBy(await claim(store, 20), 'key'), { a: 2, b: 2, c: 2 })
   })
 
   test('keys of different definitions and groups of different queues are not the same', async ({ store }) => {
@@ -230,7 +232,7 @@ export function rateLimits(test: Test): void {
     const [again] = await claim(store, 1)
     assert.equal(again?.id, id)
     await settle(store, again as NonNullable<typeof again>, complete())
-    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await replay(store, id)
     await next()
   })
 
@@ -273,10 +275,9 @@ function rateOf(test: Test, limited: Limited): void {
     const ids = await insertMany(store, 9, job)
     const seen: string[] = []
     const starts = async (count: number, expected: number) => {
-      const claimed = await claim(store, count)
-      assert.equal(claimed.length, expected)
-      seen.push(...idsOf(claimed))
-      await completeAll(store, claimed)
+      const started = await completeNext(store, count)
+      assert.equal(started.length, expected)
+      seen.push(...started)
     }
     await starts(1, 1)
     await advance(40)
@@ -364,10 +365,4 @@ function rateOf(test: Test, limited: Limited): void {
     await choose(store, limited.on, { limit: null, each: null })
     assert.equal(await startAndComplete(store, 40), 34)
   })
-}
-
-function byKey(jobs: readonly { readonly key: string | undefined }[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const { key } of jobs) counts[key ?? ''] = (counts[key ?? ''] ?? 0) + 1
-  return counts
 }

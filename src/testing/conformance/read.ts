@@ -21,6 +21,7 @@ import {
   operateAll,
   plain,
   read,
+  replay,
   rescue,
   retryIn,
   running,
@@ -140,7 +141,7 @@ export function trailTests(test: Test): void {
   test('a replayed job keeps the history of its first life', async ({ store }) => {
     const job = await running(store)
     await settle(store, job, die())
-    await store.operate({ ids: [job.id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await replay(store, job.id)
     assert.deepEqual(
       (await store.trail(job.id))?.attempts.map(({ to }) => to),
       ['dead'],

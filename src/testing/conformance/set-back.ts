@@ -11,6 +11,7 @@ import {
   insertOne,
   newJob,
   newJobs,
+  replay,
   settle,
   sweep,
   type Test,
@@ -160,7 +161,7 @@ export function setBackTests(test: Test): void {
     const id = await insertOne(store, { dedupe })
     await settle(store, await claimOne(store), die())
     jump(-hour)
-    await store.operate({ ids: [id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    await replay(store, id)
     const [result] = await store.insert([newJob({ dedupe })])
     assert.deepEqual([result?.status, result?.id], ['replaced', id])
   })

@@ -7,6 +7,7 @@ import {
   insertOne,
   newJob,
   nextSignal,
+  replay,
   retryIn,
   running,
   settle,
@@ -44,7 +45,7 @@ export function subscribe(test: Test): void {
     const job = await running(store)
     await settle(store, job, complete())
     const replayed = nextSignal(store, readyIn('b'))
-    await store.operate({ ids: [job.id] }, { do: 'retry', delay: 0, spacing: 0, change: { queue: 'b' } })
+    await replay(store, job.id, { queue: 'b' })
     await replayed
   })
 
@@ -74,7 +75,7 @@ export function subscribe(test: Test): void {
     const replayed = nextSignal(store, dueIn(30))
     const done = await running(store)
     await settle(store, done, complete())
-    await store.operate({ ids: [done.id] }, { do: 'retry', delay: 30, spacing: 0, change: {} })
+    await replay(store, done.id, {}, 30)
     await replayed
   })
 

@@ -141,9 +141,14 @@ export async function rescueAll({ store, advance }: StoreHarness): Promise<numbe
   return orphans.length
 }
 
-/** Claims `count` and settles each with complete, so that nothing keeps running. */
+/** Claims `count` and settles each with complete, so that nothing keeps running; returns how many there were. */
 export async function startAndComplete(store: Store, count: number, worker = 'worker'): Promise<number> {
+  return (await completeNext(store, count, worker)).length
+}
+
+/** The same; returns their ids. */
+export async function completeNext(store: Store, count: number, worker = 'worker'): Promise<string[]> {
   const claimed = await claim(store, count, { worker })
   await completeAll(store, claimed, worker)
-  return claimed.length
+  return idsOf(claimed)
 }

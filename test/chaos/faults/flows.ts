@@ -1,12 +1,12 @@
 /** kill -9 between the end of a child and the release of its parent, and of those who add flows. */
-import { type Arena, sleep } from '../arena.js'
+import { type Arena, repeat, sleep } from '../arena.js'
 import type { Armed } from '../fail-points.js'
 import { type ChaosFamily, checkFamilies } from '../families.js'
 import { fault } from '../fault.js'
 import { fanned, type Work, work } from '../jobs.js'
 import type { Random } from '../random.js'
 import { settings } from '../settings.js'
-import { killOne } from './kill-at-fail-points.js'
+import { killArmed } from './kill-at-fail-points.js'
 
 const options = { maxCrashes: 1_000 }
 const arms: readonly Armed[] = [
@@ -21,22 +21,13 @@ export const killsInFlows = [
   fault('flows', 1, async (arena) => {
     const families: ChaosFamily[] = []
     await arena.startWorker()
-    let feeding = true
-    const feed = async () => {
-      for (let n = 0; feeding; n++) {
-        const { pending, blocked } = await arena.counts()
-        if (pending + blocked > 60) await sleep(15)
-        else families.push(...(await addFamily(arena, `family-${n}`)))
-      }
-    }
-    const fed = feed()
-    let left = arena.options.kills
-    const slot = async () => {
-      while (left-- > 0) await killOne(arena, arms[left % arms.length] as Armed)
-    }
-    await Promise.all([slot(), slot()])
-    feeding = false
-    await fed
+    const stopFeeding = repeat(async (n) => {
+      const { pending, blocked } = await arena.counts()
+      if (pending + blocked > 60) await sleep(15)
+      else families.push(...(await addFamily(arena, `family-${n}`)))
+    })
+    await killArmed(arena, arms)
+    await stopFeeding()
     return arena.judge({
       injected: arena.kills,
       inspect: ({ events, jobs }) => {

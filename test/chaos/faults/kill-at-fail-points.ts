@@ -28,22 +28,27 @@ export const killsAtFailPoints = [
   killAt('mid-commit', [{ 'mid-commit': 0.1 }]),
 ]
 
-/** Two armed workers die and are replaced; a third, which nobody kills, is there to rescue. */
+/** A worker that nobody kills is there to rescue. */
 function killAt(name: string, arms: readonly Armed[], makeWork: (random: Random) => Work = mixedWork) {
   return fault(name, 1, async (arena): Promise<Row> => {
     await arena.startWorker()
     const stopFeeding = arena.feed(() => makeWork(arena.random))
-    let left = arena.options.kills
-    const slot = async () => {
-      while (left-- > 0) await killOne(arena, arms[left % arms.length] as Armed)
-    }
-    await Promise.all([slot(), slot()])
+    await killArmed(arena, arms)
     await stopFeeding()
     return arena.judge({ injected: arena.kills })
   })
 }
 
-export async function killOne(arena: Arena, armed: Armed): Promise<void> {
+/** Two armed workers at a time die and are replaced. */
+export async function killArmed(arena: Arena, arms: readonly Armed[]): Promise<void> {
+  let left = arena.options.kills
+  const slot = async () => {
+    while (left-- > 0) await killOne(arena, arms[left % arms.length] as Armed)
+  }
+  await Promise.all([slot(), slot()])
+}
+
+async function killOne(arena: Arena, armed: Armed): Promise<void> {
   const member = await arena.startWorker({ armed })
   const died = await Promise.race([member.exit, sleep(settings.patienceMs)])
   await (died === undefined ? arena.kill(member) : arena.bury(member))

@@ -5,7 +5,7 @@ import { fault } from '../fault.js'
 import { work } from '../jobs.js'
 import { settings } from '../settings.js'
 import { checkSlots } from '../slots.js'
-import { killOne } from './kill-at-fail-points.js'
+import { killArmed } from './kill-at-fail-points.js'
 
 const arms: readonly Armed[] = [{ 'advance-before': 0.2 }, { 'advance-after': 0.2 }]
 const count = 10
@@ -13,11 +13,7 @@ const count = 10
 export const killAdvance = fault('schedule-advance', 1, async (arena) => {
   await putSchedules(arena)
   await arena.startWorker()
-  let left = arena.options.kills
-  const slot = async () => {
-    while (left-- > 0) await killOne(arena, arms[left % arms.length] as Armed)
-  }
-  await Promise.all([slot(), slot()])
+  await killArmed(arena, arms)
   await caughtUp(arena)
   for (let i = 0; i < count; i++) await arena.mill.schedule(`every-${i}`).pause()
   const { schedules } = await arena.mill.schedules()

@@ -1,10 +1,10 @@
 /** kill -9 of a worker by its own hand, before and after it writes what a step or a compensation did. */
-import { type Arena, sleep } from '../arena.js'
+import { type Arena, repeat, sleep } from '../arena.js'
 import { checkEffects } from '../effects.js'
 import type { Armed } from '../fail-points.js'
 import { fault } from '../fault.js'
 import { booking, bookingSteps, stepped } from '../jobs.js'
-import { settings } from '../settings.js'
+import { killArmed } from './kill-at-fail-points.js'
 
 export const killsAtSteps = [
   killAt('step-write', [{ 'step-before': 0.04 }, { 'step-after': 0.04 }], async (arena) => {
@@ -26,22 +26,13 @@ function killAt(name: string, arms: readonly Armed[], add: (arena: Arena) => Pro
   return fault(name, 1, async (arena) => {
     sagas.clear()
     await arena.startWorker()
-    let feeding = true
-    const feed = async () => {
-      while (feeding) {
-        const { pending, blocked } = await arena.counts()
-        for (let n = pending + blocked; n < 40; n++) await add(arena)
-        await sleep(15)
-      }
-    }
-    const fed = feed()
-    let left = arena.options.kills
-    const slot = async () => {
-      while (left-- > 0) await killOne(arena, arms[left % arms.length] as Armed)
-    }
-    await Promise.all([slot(), slot()])
-    feeding = false
-    await fed
+    const stopFeeding = repeat(async () => {
+      const { pending, blocked } = await arena.counts()
+      for (let n = pending + blocked; n < 40; n++) await add(arena)
+      await sleep(15)
+    })
+    await killArmed(arena, arms)
+    await stopFeeding()
     return arena.judge({
       injected: arena.kills,
       inspect: ({ events, jobs }) => {
@@ -51,10 +42,4 @@ function killAt(name: string, arms: readonly Armed[], add: (arena: Arena) => Pro
       },
     })
   })
-}
-
-async function killOne(arena: Arena, armed: Armed): Promise<void> {
-  const member = await arena.startWorker({ armed })
-  const died = await Promise.race([member.exit, sleep(settings.patienceMs)])
-  await (died === undefined ? arena.kill(member) : arena.bury(member))
 }
