@@ -45,21 +45,25 @@ export interface SettledOutcome {
   readonly delay: number
   /** Sent by another worker for one that was lost. */
   readonly rescue: boolean
+  /** The process that sent it; its journal knows. */
+  readonly by?: string
 }
 
 type WithoutTime<E> = E extends HistoryEvent ? Omit<E, 't'> : never
 
 export class Journal {
   readonly #fd: number
+  readonly #by: string
 
   constructor(folder: string, name: string) {
+    this.#by = name
     this.#fd = openSync(join(folder, `${name}.jsonl`), 'a')
   }
 
   write(...events: WithoutTime<HistoryEvent>[]): void {
     if (events.length === 0) return
     const t = Date.now()
-    writeSync(this.#fd, events.map((event) => `${JSON.stringify({ ...event, t })}\n`).join(''))
+    writeSync(this.#fd, events.map((event) => `${JSON.stringify({ ...event, t, by: this.#by })}\n`).join(''))
   }
 
   close(): void {

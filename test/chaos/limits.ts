@@ -49,12 +49,13 @@ function leasesOf(events: readonly HistoryEvent[], keyOf: (id: string) => string
   const ends = new Map<string, number>()
   const tries = new Map<string, number>()
   for (const event of events) {
-    if (event.e === 'settle-try') tries.set(`${event.id} ${event.token}`, event.t)
-    // A settlement may be sent again; the last one that was sent before the answer is the one answered.
-    if (event.e === 'settle-result' && event.result !== 'lost') {
-      const name = `${event.id} ${event.token}`
-      if (!ends.has(name)) ends.set(name, tries.get(name) ?? event.t)
-    }
+    if (event.e !== 'settle-try' && event.e !== 'settle-result') continue
+    const name = `${event.id} ${event.token}`
+    // A settlement may be sent again, and a lost worker's by several others at once: the last one that its sender had
+    // sent before the answer is the one answered.
+    const sent = `${name} ${event.by}`
+    if (event.e === 'settle-try') tries.set(sent, event.t)
+    else if (event.result !== 'lost' && !ends.has(name)) ends.set(name, tries.get(sent) ?? event.t)
   }
   const leases = new Map<string, Held>()
   for (const event of events) {

@@ -362,6 +362,20 @@ describe('limits', () => {
     ])
   })
 
+  test('one whose end two others told is free when it was told first', () => {
+    const held = lease('a1', { claimedAt: 0, token: 't' })
+    const end = { id: 'a1', token: 't', to: 'pending', delay: 0, rescue: true } as const
+    const events: HistoryEvent[] = [
+      ...started(held),
+      { e: 'settle-try', t: 50, by: 'first', ...end },
+      ...ran('a2', 55, 70),
+      { e: 'settle-try', t: 60, by: 'second', ...end },
+      { e: 'settle-result', t: 61, by: 'first', result: 'applied', ...end },
+      { e: 'settle-result', t: 62, by: 'second', result: 'lost', ...end },
+    ]
+    expect(checkLimits(events, keyOf, limits)).toEqual([])
+  })
+
   function ran(id: string, from: number, to: number): HistoryEvent[] {
     const held = lease(id, { claimedAt: from, token: `${id}-${from}` })
     return [...started(held), ...settled(held, { to: 'completed', t: to })]
