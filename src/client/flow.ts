@@ -120,7 +120,7 @@ export class Flows {
       parents: planned.parents.map((parent) => ({ id: site.idOf(parent), onFailure, wakes: false, undo })),
       waits: site.waits(planned),
       patience,
-      ...(planned.stays && { stays: true }),
+      stays: planned.stays,
     }
     return { ...made, family }
   }

@@ -71,7 +71,7 @@ export type PlanStep = { readonly add: PlannedNode } | { readonly complete: numb
 /** `join` is the last job where the failure of the given one is to undo the others. */
 export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
   let count = 0
-  const last = checkNode(root, 'flow', ['children'])
+  const last = checkNode(root, 'flow', treeFields)
   const undoes = treeUndoes(root)
   if (last.onFailure === 'compensate') {
     yield joinStep(join, last)
@@ -83,11 +83,11 @@ export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
   }
 
   function* walk(raw: unknown, parents: readonly number[], path: string): Generator<PlanStep> {
-    const spec = checkNode(raw, path, ['children'])
+    const spec = checkNode(raw, path, treeFields)
     const ordinal = count++
     if (count > bounds.flow) throw tooMany()
     if (path.length > deepest) throw tooDeep(path)
-    yield add({ ordinal, node: undefined, spec, parents, waits: spec.children !== undefined }, undoes)
+    yield add(ordinal, undefined, spec, parents, spec.children !== undefined, undoes)
     if (spec.children === undefined) return
     let index = 0
     for (const child of spec.children) yield* walk(child, [ordinal], `${path}.children[${index++}]`)
@@ -104,7 +104,7 @@ export function* planChain(links: readonly unknown[], join: AnyNode): Generator<
   if (!Array.isArray(links) || links.length === 0)
     throw invalid('chain', links, 'an array of at least one job')
   if (links.length > bounds.flow) throw tooMany()
-  const specs = links.map((link, i) => checkNode(link, `chain[${i}]`, []))
+  const specs = links.map((link, i) => checkNode(link, `chain[${i}]`, nodeFields))
   const last = specs.at(-1) as AnyNode
   const joins = last.onFailure === 'compensate' ? 1 : 0
   const undoes = mayUndo(specs)
@@ -113,7 +113,7 @@ export function* planChain(links: readonly unknown[], join: AnyNode): Generator<
     const ordinal = i + joins
     const isFirst = i === specs.length - 1
     const parents = ordinal === 0 ? [] : [ordinal - 1]
-    yield add({ ordinal, node: undefined, spec, parents, waits: !isFirst }, undoes)
+    yield add(ordinal, undefined, spec, parents, !isFirst, undoes)
     if (ordinal > 0) yield { complete: ordinal - 1 }
   }
 }
@@ -121,14 +121,21 @@ export function* planChain(links: readonly unknown[], join: AnyNode): Generator<
 /** Runs where the given one does. */
 function joinStep(join: AnyNode, last: AnyNode): PlanStep {
   const spec = { ...join, options: { queue: queueOf(last) } }
-  return add({ ordinal: 0, node: undefined, spec, parents: [], waits: true }, true)
+  return add(0, undefined, spec, [], true, true)
 }
 
 /** What comes before a job is found by it; who else waits for one that can be undone, by that one. */
-function add(planned: Omit<PlannedNode, 'stays'>, undoes: boolean): PlanStep {
-  const { spec, parents, waits } = planned
+function add(
+  ordinal: number,
+  node: string | undefined,
+  spec: AnyNode,
+  parents: readonly number[],
+  waits: boolean,
+  undoes: boolean,
+): PlanStep {
   const isShared = spec.compensate !== undefined && parents.length > 1
-  return { add: { ...planned, stays: undoes && parents.length > 0 && (waits || isShared) } }
+  const stays = undoes && parents.length > 0 && (waits || isShared)
+  return { add: { ordinal, node, spec, parents, waits, stays } }
 }
 
 function mayUndo(specs: readonly AnyNode[]): boolean {
@@ -154,7 +161,7 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
   const specs = new Map(
     Object.entries(nodes).map(([key, raw]) => [
       name(key, 'nodes'),
-      checkNode(raw, `nodes.${key}`, ['after']),
+      checkNode(raw, `nodes.${key}`, graphFields),
     ]),
   )
   if (specs.size === 0) throw invalid('nodes', nodes, 'at least one job')
@@ -173,7 +180,7 @@ export function* planGraph(nodes: Readonly<Record<string, unknown>>, join: AnyNo
     ordinals.set(key, ordinal)
     const waiters = (dependents.get(key) ?? []).map((other) => ordinals.get(other) as number)
     const parents = waiters.length === 0 && joins ? [0] : waiters
-    yield add({ ordinal, node: key, spec, parents, waits: (spec.after ?? []).length > 0 }, undoes)
+    yield add(ordinal, key, spec, parents, (spec.after ?? []).length > 0, undoes)
   }
   if (joins) yield { complete: 0 }
   for (const [key, ordinal] of ordinals)
@@ -225,8 +232,11 @@ function inOrder(
   return order
 }
 
-function checkNode(raw: unknown, path: string, more: readonly string[]): AnyNode {
-  const known = ['job', 'input', 'options', 'onFailure', 'compensate', ...more]
+const nodeFields = ['job', 'input', 'options', 'onFailure', 'compensate']
+const treeFields = [...nodeFields, 'children']
+const graphFields = [...nodeFields, 'after']
+
+function checkNode(raw: unknown, path: string, known: readonly string[]): AnyNode {
   noUnknownIn(path, raw as object, known)
   const spec = raw as AnyNode
   checkDefinition(spec.job, undefined, `${path}.job`)

@@ -25,8 +25,10 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
   return { links: found, cursor: undefined }
 }
 
-function recordOf({ wakes: _, fan: __, ...link }: Link): LinkRecord {
-  return link
+/** Spelt out: a parent may read a hundred thousand of them. */
+function recordOf(link: Link): LinkRecord {
+  const { parent, child, name, node, onFailure, end, endedAt, result, failure, undo } = link
+  return { parent, child, name, node, onFailure, end, endedAt, result, failure, undo }
 }
 
 function firstAfter(links: readonly Link[], child: string): number {

@@ -127,23 +127,27 @@ export function makeFamilies(
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
       const own = job.family as NewFamily
       const parents = own.parents.map(({ id }) => find(id))
-      if (parents.some((parent) => isChild(parent, job.id))) return 'known'
-      if (!own.parents.every(({ id }, i) => mayJoin(parents[i], id === by || building.has(id))))
-        return 'orphaned'
-      own.parents.forEach((parent, i) => {
-        addLink(parents[i] as ParentRow, parent, job)
-      })
+      const mayCome = own.parents.every(({ id }, i) => mayJoin(parents[i], id === by || building.has(id)))
+      // To an only parent it is linked at once: that tells whether it was before.
+      const isTold = mayCome && parents.length === 1
+      if (!isTold && parents.some((parent) => isChild(parent, job.id))) return 'known'
+      if (!mayCome) return 'orphaned'
+      for (const [i, parent] of own.parents.entries())
+        if (!addLink(parents[i] as ParentRow, parent, job)) return 'known'
       kins.set(job, kinOf(own, positionsOf(parents as ParentRow[])))
       return 'joined'
     }
 
-    function addLink(row: ParentRow, { onFailure, wakes, undo, fan }: ParentLink, job: NewJob): void {
+    /** False when it was there before. */
+    function addLink(row: ParentRow, { onFailure, wakes, undo, fan }: ParentLink, job: NewJob): boolean {
       const node = job.family?.node ?? null
-      link.run(row.seq, job.id, job.name, node, onFailure, wakes ? 1 : 0, undo ?? null, fan ?? null)
+      const values = [row.seq, job.id, job.name, node, onFailure, wakes ? 1 : 0, undo ?? null, fan ?? null]
+      if (link.run(...values).changes === 0) return false
       const count = added.get(row) ?? { waiting: 0, fanned: 0 }
       if (fan === undefined) count.waiting++
       else count.fanned++
       added.set(row, count)
+      return true
     }
 
     /** Whether one of its parents has a child of that id. */
