@@ -10,7 +10,7 @@ import {
   takesKeyAgain,
 } from '../../core/traffic/dedupe.js'
 import { type Entry, storyOf } from './entry.js'
-import { forgetFans } from './family.js'
+import { forgetFans } from './fans.js'
 import { letGoOfGuard } from './guard.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'

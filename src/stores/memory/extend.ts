@@ -1,7 +1,7 @@
 import { bounds } from '../../core/bounds.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
-import { closeFans } from './family.js'
+import { closeFans } from './fans.js'
 import { insertFromHandler } from './insert.js'
 import { writeSteps } from './steps.js'
 import type { Tables } from './tables.js'

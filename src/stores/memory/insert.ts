@@ -5,7 +5,7 @@ import { superseded } from '../../core/traffic/dedupe.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
-import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding } from './family.js'
+import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding } from './joining.js'
 import { cancel } from './operate.js'
 import type { Tables } from './tables.js'
 

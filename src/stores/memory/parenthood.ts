@@ -76,3 +76,8 @@ export function isWaiting({ story }: Entry): boolean {
 export function hasOpenChildren({ story }: Entry): boolean {
   return story?.parenthood !== undefined && story.parenthood.waiting + story.parenthood.fanned > 0
 }
+
+/** Whether it has a child of that id. */
+export function knows(parent: Entry | undefined, child: string): boolean {
+  return parent?.story?.parenthood?.byChild.has(child) === true
+}

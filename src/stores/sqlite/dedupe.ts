@@ -130,7 +130,7 @@ export function makeTakeOver(
     letGoOfGuard(held)
     const kind = tables.kindOf(job)
     if (!stays && state === 'pending') pending.leave(before, seq)
-    if (isParent) families.forgetFans(seq)
+    if (isParent) families.fans.forget(seq)
     if (state === 'blocked') forgetWaits.run(seq)
     tally.add(before.id, state, -1)
     tally.add(kind.id, to, 1)

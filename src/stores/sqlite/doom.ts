@@ -1,6 +1,6 @@
 import { isFinal } from '../../core/job.js'
 import { cancelledRetain } from '../../core/lifecycle.js'
-import { parentsOf } from './family.js'
+import { parentsOf } from './kin.js'
 import type { JobRow } from './read.js'
 import { family as sql } from './sql.generated.js'
 import { stateName, type Tables } from './tables.js'

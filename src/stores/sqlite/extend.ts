@@ -42,7 +42,7 @@ export function makeExtend(
     if (lease === undefined || row === undefined) return undefined
     writeReport(lease.seq, held)
     if (held.inserts !== undefined) insert.fromHandler(held.inserts, held.id)
-    if (held.closes !== undefined) open.push(...families.closeFans(lease.seq, held.closes))
+    if (held.closes !== undefined) open.push(...families.fans.close(lease.seq, held.closes))
     return row.reason
   }
 }

@@ -110,7 +110,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     const forgets = state === 'completed' || change.fresh === true
     if (forgets) {
       if (row.stepped === 1) steps.forget(row.seq)
-      families.forgetFans(row.seq)
+      families.fans.forget(row.seq)
     }
     const { queue, lane, maxAttempts, guard: otherGuard } = change
     const before = tables.kind(row.kind)

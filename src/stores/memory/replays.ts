@@ -1,0 +1,69 @@
+import { isGiven, makesWay, onReplay, standsInTheWay, waitsAgain, waitsInstead } from '../../core/family.js'
+import type { FinalState } from '../../core/job.js'
+import type { Outcome } from '../../core/lifecycle.js'
+import { type Entry, storyOf } from './entry.js'
+import { reopenGuard } from './guard.js'
+import type { Link, Parenthood } from './parenthood.js'
+import type { Tables } from './tables.js'
+
+/** Takes the end of a job back that is replayed; and so on, for those that were dead only because of it. */
+export function childReplayed(tables: Tables, replayed: Entry): void {
+  const entries = [replayed]
+  for (const entry of entries) {
+    for (const { id } of entry.job.family?.parents ?? []) {
+      const parent = tables.jobs.get(id)
+      const parenthood = parent?.story?.parenthood
+      const link = parenthood?.byChild.get(entry.job.id)
+      if (parent === undefined || parenthood === undefined || link?.end === undefined) continue
+      const { fan, end } = link
+      if (fan !== undefined && isGiven(end, parenthood.closed.has(fan))) continue
+      const hasBusiness = parenthood.open || parenthood.alarmed || fan !== undefined
+      const verdict = onReplay({ state: parent.state, failure: parent.story?.failure, hasBusiness })
+      if (verdict === 'nothing') continue
+      reopen(parenthood, link, makesWay(parent.story?.failure))
+      if (verdict === 'revives') {
+        revive(tables, parent)
+        entries.push(parent)
+      }
+      if (verdict === 'returns') {
+        tables.leave(parent)
+        tables.enter(parent, 'blocked', Number.POSITIVE_INFINITY)
+      }
+    }
+  }
+}
+
+function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
+  const stood = standsInTheWay(link.end as FinalState, link.onFailure)
+  if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
+  Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
+  parenthood.count(link, 1)
+}
+
+function revive(tables: Tables, entry: Entry): void {
+  tables.leave(entry)
+  reopenGuard(tables, entry, tables.clock.now())
+  const story = storyOf(entry)
+  story.attempt = 0
+  story.crashes = 0
+  story.finishedAt = undefined
+  tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
+}
+
+/** Whether a job that comes back must wait for its children first. */
+export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
+  const parenthood = entry.story?.parenthood
+  if (parenthood === undefined) return 'runs'
+  tables.doomed.delete(entry)
+  return waitsAgain(parenthood) ? 'waits' : 'runs'
+}
+
+/** A run ends because of this child. What it waits for instead, if the child was replayed meanwhile. */
+export function replayedMeanwhile({ story }: Entry, child: string | undefined): Outcome | undefined {
+  const parenthood = story?.parenthood
+  const fan = parenthood?.byChild.get(child ?? '')?.fan
+  if (parenthood === undefined || fan === undefined)
+    return (parenthood?.waiting ?? 0) > 0 ? waitsInstead([]) : undefined
+  parenthood.closed.delete(fan)
+  return parenthood.isOver(fan) ? undefined : waitsInstead([fan])
+}
