@@ -19,6 +19,7 @@ import { gathered } from './step-children.js'
 import { StepFans, type TakenFan } from './step-fans.js'
 import { mayGoOn, type StepHost, tooLate } from './step-host.js'
 import { StepMemos } from './step-memos.js'
+import { StepNames, stepName } from './step-names.js'
 import {
   type Group,
   hasReached,
@@ -53,8 +54,7 @@ export class Steps {
   readonly #host: StepHost
   readonly #memos: StepMemos
   readonly #fans: StepFans
-  readonly #names = new Set<string>()
-  readonly #calls = new Map<string, Calls>()
+  readonly #names: StepNames
   /** Number of the last signal of each key that the handler has had. */
   readonly #heard = new Map<string, number>()
   readonly #open = new Map<string, Open>()
@@ -71,6 +71,7 @@ export class Steps {
     this.#host = host
     this.#memos = new StepMemos(host)
     this.#fans = new StepFans(host, this.#memos)
+    this.#names = new StepNames(host.jobId)
     this.api = Object.assign(
       <R>(name: string, fn: (context: StepContext) => R | PromiseLike<R>) => this.#step(name, fn),
       {
@@ -288,7 +289,7 @@ export class Steps {
     const winner = parts[won]
     if (winner === undefined)
       throw invalid('race', parts.length, `parts as before: the one that won was number ${won + 1}`)
-    for (const name of lost) this.#names.add(name)
+    this.#names.keep(lost)
     for (const [key, signal] of Object.entries(heard)) this.#hear(key, signal)
     for (const part of parts) if (isNative(part)) part.catch(() => {})
     return this.#all([winner]).then((results) => (results as unknown[])[0])
@@ -334,7 +335,7 @@ export class Steps {
     const within = inside.getStore()
     if (within?.steps === this) throw nested(base, within.name)
     if (this.#host.hasBegun) throw afterBegin(base)
-    const name = this.#nameOf(base, part)
+    const name = this.#names.take(base, part)
     for (const each of part?.line ?? []) each?.names.push(name)
     const again = this.#fans.hasThrown ? await this.#busily(() => this.#goOn(part)) : undefined
     return again === undefined ? this.#busily(() => work(name)) : this.#waitForChildren(again)
@@ -356,19 +357,6 @@ export class Steps {
       if (this.#busy === 0) this.#whenQuiet?.()
       this.#checkSoon()
     }
-  }
-
-  #nameOf(base: string, part: Part | undefined): string {
-    if (this.#names.size >= bounds.steps) throw tooMany(this.#host.jobId)
-    const calls = this.#calls.get(base) ?? { count: 0, parts: [] }
-    if (part !== undefined && calls.parts.some((other) => mayComeFirst(part, other))) throw ambiguous(base)
-    let name: string
-    do name = ++calls.count === 1 ? base : `${base}#${calls.count}`
-    while (this.#names.has(name))
-    if (part !== undefined) calls.parts.push({ part, isLate: !part.isStarting })
-    this.#calls.set(base, calls)
-    this.#names.add(name)
-    return name
   }
 
   #context(name: string): StepContext {
@@ -422,24 +410,7 @@ export class Steps {
   }
 }
 
-/** Calls of one name, and the parts that made some of them. */
-interface Calls {
-  count: number
-  readonly parts: { readonly part: Part; readonly isLate: boolean }[]
-}
-
-/** Which of the two takes the name first could be another in the next run. */
-function mayComeFirst(part: Part, other: Calls['parts'][number]): boolean {
-  return (other.isLate || !part.isStarting) && part.goesBeside(other.part)
-}
-
 type Parts = readonly StepPart[] | Readonly<Record<string, StepPart>>
-
-function stepName(name: string): string {
-  if (jobId(name, 'step').startsWith(':'))
-    throw invalid('step', name, 'a name that does not begin with a colon')
-  return name
-}
 
 type Settled = { readonly value: unknown } | { readonly error: unknown }
 
@@ -462,26 +433,10 @@ function nested(name: string, within: string): MillraceError {
   )
 }
 
-function ambiguous(name: string): MillraceError {
-  return new MillraceError(
-    'INVALID_OPTION',
-    `step '${name}' is taken by several parts of step.all or step.race at times of their own, so that a later run could mistake one for the other; give each a name of its own, as in \`${name}:\${id}\``,
-    { field: 'step', value: name },
-  )
-}
-
 function afterBegin(name: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
     `step '${name}' was taken after tx(), whose transaction keeps all else from being written until the job ends; take steps before tx(), or write with step.transaction instead of it`,
     { field: 'step', value: name },
-  )
-}
-
-function tooMany(id: string): MillraceError {
-  return new MillraceError(
-    'TOO_MANY_STEPS',
-    `job ${id} takes more than ${bounds.steps} steps; do more in each, or give parts of the work to other jobs`,
-    { field: 'step', limit: bounds.steps },
   )
 }
