@@ -12,6 +12,8 @@ interface Link {
   end: End | undefined
   /** Which time it was done, of those that its parent waited for. */
   times?: number
+  /** A step of the parent has added it: the parent waits for it in its run. */
+  readonly own: boolean
 }
 
 export interface NodePlan {
@@ -54,6 +56,8 @@ export class ModelNode {
   /** What was done for it has been undone: it never runs again. */
   isUndone = false
   added = false
+  /** It has gone on from how the children of its step ended: they stay so for it. */
+  closed = false
   /** How often it has begun afresh: its step adds other children then. */
   life = 0
 
@@ -63,7 +67,15 @@ export class ModelNode {
   }
 
   get waits(): boolean {
-    return this.open || [...this.links.values()].some(({ end }) => end === undefined)
+    return this.waitsToRun || this.waitsInRun
+  }
+
+  get waitsToRun(): boolean {
+    return this.open || [...this.links.values()].some(({ end, own }) => end === undefined && !own)
+  }
+
+  get waitsInRun(): boolean {
+    return [...this.links.values()].some(({ end, own }) => end === undefined && own)
   }
 
   /** What the step of a fan adds in this life. */
@@ -91,12 +103,12 @@ export class FlowModel {
   }
 
   /** Parents come before their children; `open` takes more of them later. */
-  add(plans: readonly NodePlan[], open = false): void {
+  add(plans: readonly NodePlan[], open = false, own = false): void {
     for (const plan of plans) {
       const node = new ModelNode(plan)
       this.nodes.set(plan.id, node)
       node.open = open && plan.kind === 'batch'
-      for (const parent of plan.parents) this.of(parent).links.set(plan.id, { end: undefined })
+      for (const parent of plan.parents) this.of(parent).links.set(plan.id, { end: undefined, own })
     }
     for (const { id } of plans) if (this.of(id).waits) this.of(id).state = 'blocked'
   }
@@ -167,10 +179,11 @@ export class FlowModel {
       // Those of its last life go on without it.
       for (const { id: own } of node.adds) node.links.delete(own)
       node.added = false
+      node.closed = false
       node.life++
     }
     node.attempts = 0
-    node.state = node.waits && !node.open ? 'blocked' : 'pending'
+    node.state = node.waitsToRun && !node.open ? 'blocked' : 'pending'
   }
 
   /** Whether the job that its flow leads to has come to one of these ends. */
@@ -194,16 +207,19 @@ export class FlowModel {
     const inTheWay = [...node.links].filter(([child, link]) => this.#hinders(child, link))
     if (inTheWay.length > 0) return this.#fall(node, inTheWay)
     if (node.isUndone) return this.#end(node, 'dead', 'COMPENSATED')
-    if (kind === 'fan' && !node.added) return this.#fanOut(node)
+    if (kind === 'fan' && !node.added) this.#fanOut(node)
+    if (node.waitsInRun) {
+      node.state = 'blocked'
+      return
+    }
     node.runs++
     node.seen = [...node.links]
       .filter(([child, { end }]) => end !== undefined && !this.#isHidden(node, child, end))
       .map(([child, { end }]) => `${child} ${end}`)
       .sort()
-    if (kind === 'fan' && node.plan.gathers === 'fail') {
-      const own = node.adds.map(({ id }) => node.links.get(id)?.end)
-      const failed = own.some((end) => end !== 'completed')
-      if (failed) return this.#end(node, 'dead', 'CHILD_FAILED')
+    if (node.adds.some(({ id }) => node.links.get(id)?.end !== 'completed')) {
+      if (node.plan.gathers === 'fail') return this.#end(node, 'dead', 'CHILD_FAILED')
+      node.closed = true
     }
     if (node.fails === 0) return this.#end(node, 'completed')
     node.fails--
@@ -265,8 +281,7 @@ export class FlowModel {
 
   #fanOut(node: ModelNode): void {
     node.added = true
-    this.add(node.adds)
-    if (node.waits) node.state = 'blocked'
+    this.add(node.adds, false, true)
   }
 
   #wakeBatch(node: ModelNode): void {
@@ -304,7 +319,9 @@ export class FlowModel {
       link.times = node.doneTimes
       const isFirstDeath = parent.plan.kind === 'batch' && end === 'dead' && !parent.alarmed
       if (isFirstDeath) parent.alarmed = true
-      if (parent.state === 'blocked' && (!parent.waits || isFirstDeath)) parent.state = 'pending'
+      const isAwaited = link.own ? !parent.waitsInRun : true
+      if (parent.state !== 'blocked') continue
+      if (isFirstDeath || (isAwaited && !parent.waitsToRun)) parent.state = 'pending'
     }
   }
 
@@ -325,10 +342,11 @@ export class FlowModel {
       const parent = this.of(id)
       const link = parent.links.get(node.plan.id)
       if (link?.end === undefined || parent.state === 'completed' || parent.state === 'gone') continue
+      if (link.own && (link.end === 'completed' || parent.closed)) continue
       const revives = parent.state === 'dead' && parent.failure === 'CHILD_FAILED'
       if (revives) this.#reopen(parent)
       link.end = undefined
-      const hasBusiness = parent.open || parent.alarmed
+      const hasBusiness = parent.open || parent.alarmed || link.own
       if (revives || (['pending', 'scheduled'].includes(parent.state) && !hasBusiness))
         parent.state = 'blocked'
       if (revives) parent.attempts = 0
