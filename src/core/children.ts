@@ -14,6 +14,8 @@ export interface ChildPage {
 export interface WhichChildren {
   /** Those of one definition. */
   readonly name?: string | undefined
+  /** Those that no step has added. */
+  readonly given?: boolean | undefined
   /** Those whose ids begin so. */
   readonly prefix?: string | undefined
 }
@@ -53,7 +55,7 @@ export class Children {
   async *#all(name: string | undefined): AsyncGenerator<Child, void, undefined> {
     let cursor: string | undefined
     do {
-      const page = await this.#read({ name }, cursor)
+      const page = await this.#read({ name, given: true }, cursor)
       yield* page.children
       cursor = page.cursor
     } while (cursor !== undefined)

@@ -63,7 +63,7 @@ export interface JobContext {
    */
   readonly tx: <Tx = unknown>() => Promise<Tx>
   /**
-   * What this job waited for, in the order in which it was added, page by page: all of it, or the jobs of one
+   * What this job waited for before it ran, not what its steps have added, in the order in which it was added, page by page: all of it, or the jobs of one
    * definition, whose results are typed by it. Children that failed are among them if their `onFailure` is
    * 'continue'.
    */

@@ -60,6 +60,8 @@ export interface Family {
   readonly failed: number
   /** Not sealed yet: more children may come. */
   readonly open: boolean
+  /** How often children of its steps were replayed: what was read of them is true until that changes. */
+  readonly replays: number
 }
 
 /** A child as its parent sees it: kept with the parent, so it outlives the child's own retention. */
@@ -69,6 +71,8 @@ export interface LinkRecord {
   /** The child's definition. */
   readonly name: string
   readonly node: string | undefined
+  /** Of a child that a step has added; see `ParentLink`. */
+  readonly fan: string | undefined
   readonly onFailure: FailurePolicy
   /** How it ended; a child that was removed before that counts as cancelled. Undefined while it has not. */
   readonly end: FinalState | undefined
@@ -85,10 +89,15 @@ export function isPlainChild({ parents, waits, node }: NewFamily): boolean {
 
 /** Whether a reader who asked for these links wants this one. */
 export function isAskedFor(
-  { name, end }: Pick<LinkRecord, 'name' | 'end'>,
-  query: { readonly name?: string | undefined; readonly failed?: boolean | undefined },
+  { name, end, fan }: Pick<LinkRecord, 'name' | 'end' | 'fan'>,
+  query: {
+    readonly name?: string | undefined
+    readonly failed?: boolean | undefined
+    readonly given?: boolean | undefined
+  },
 ): boolean {
   if (query.name !== undefined && name !== query.name) return false
+  if (query.given === true && fan !== undefined) return false
   return query.failed !== true || (end !== undefined && end !== 'completed')
 }
 
@@ -146,8 +155,17 @@ export function diesOfChild({ to, failure }: Outcome): boolean {
   return to === 'dead' && failure?.code === 'CHILD_FAILED'
 }
 
-/** What becomes of a job whose run died of a child that is replayed: of one of these fans, if it was a step's. */
-export function waitsInstead(fans: readonly string[]): Outcome {
+/**
+ * What becomes of a job whose run dies of a child: it waits instead if that is replayed meanwhile, or all is well with
+ * it by now. Undefined when it dies. The link is that of the child, if it is known.
+ */
+export function insteadOfDeath(
+  link: { readonly end: FinalState | undefined; readonly fan: string | undefined } | undefined,
+  isWaiting: boolean,
+): Outcome | undefined {
+  const isMended = link !== undefined && (link.end === undefined || link.end === 'completed')
+  const fans = link?.fan === undefined ? [] : [link.fan]
+  if (!isMended && !(isWaiting && fans.length === 0)) return undefined
   return waiting({ until: undefined, signals: [], children: fans.length === 0, fans })
 }
 

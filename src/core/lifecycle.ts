@@ -214,9 +214,10 @@ export function heedCancel(outcome: Outcome, asked: string | undefined): Outcome
   return { ...outcome, to: 'cancelled', reason: asked }
 }
 
-/** The answer to a settlement whose outcome was applied as `heedCancel` made it. */
-export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'cancelled' {
-  return wanted.to === applied.to ? 'applied' : 'cancelled'
+/** The answer to a settlement whose outcome was applied as what the store knew has made it. */
+export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'cancelled' | 'waiting' {
+  if (wanted.to === applied.to) return 'applied'
+  return applied.to === 'cancelled' ? 'cancelled' : 'waiting'
 }
 
 /** A suspect runs alone; so does a job on its last life, so that a poison neighbour cannot take it along. */

@@ -102,8 +102,8 @@ export interface Step {
   race<const Parts extends readonly StepPart[]>(parts: Parts): Promise<PartResult<Parts[number]>>
   /**
    * Adds a job for each input, a hundred thousand of them if need be, waits until all of them have ended, and gives
-   * their results in the order of the inputs. What it gave stays: a child that is replayed later changes nothing of
-   * it, nor of a failure that the handler caught before it took another step. Until then a replay counts.
+   * their results in the order of the inputs. What it gave stays once the handler has taken another step; until then
+   * a child that failed and is replayed is waited for again, and what it gives counts.
    */
   children<I, O, R>(
     name: string,

@@ -150,8 +150,11 @@ export interface ExchangeResult {
   readonly opens: number | undefined
 }
 
-/** `cancelled`: applied as a cancel, because one was asked for while the job ran. */
-export type SettleResult = 'applied' | 'cancelled' | 'lost'
+/**
+ * `cancelled`: applied as a cancel, because one was asked for while the job ran. `waiting`: the job waits, because the
+ * child that it would have died of was replayed meanwhile.
+ */
+export type SettleResult = 'applied' | 'cancelled' | 'waiting' | 'lost'
 
 export interface ExtendRequest {
   readonly worker: string
@@ -165,14 +168,20 @@ export interface Held extends Report {
   /** Jobs that its handler added already; they exist if and only if the lease stands. */
   readonly inserts?: readonly NewJob[] | undefined
   /** Fans of its children whose ends it goes on from: these stay as they are, whatever is replayed. */
-  readonly closes?: readonly string[] | undefined
+  readonly closes?: readonly FanClose[] | undefined
+}
+
+export interface FanClose {
+  readonly fan: string
+  /** `Family.replays` before the ends were read. */
+  readonly replays: number
 }
 
 export interface ExtendResult {
   /** Ids of jobs that this worker no longer holds. Nothing was written for them. */
   readonly lost: readonly string[]
   readonly cancels: readonly { readonly id: string; readonly reason: string }[]
-  /** Fans that were not closed: one of the children has been replayed and has not ended. */
+  /** Fans that were not closed: a child was replayed since its end was read. */
   readonly open: readonly string[]
 }
 
@@ -356,6 +365,8 @@ export interface LinkQuery {
   readonly parents: readonly string[]
   /** Only children of this definition. */
   readonly name?: string | undefined
+  /** Only children that no step has added. */
+  readonly given?: boolean | undefined
   /** Only children whose ids begin so and go on; costs as much as there are of them. */
   readonly prefix?: string | undefined
   /** Only children that died or were cancelled. */

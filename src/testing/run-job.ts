@@ -176,6 +176,7 @@ function stepsInMemory(kept: Map<string, StepRecord>, insert: (jobs: readonly Ne
     write: async (_run, steps) => {
       for (const step of steps) kept.set(step.name, step)
     },
+    replays: async () => 0,
     close: async () => true,
     begin: () => Promise.reject(noTransactions('memory')),
   }

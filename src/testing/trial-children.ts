@@ -2,7 +2,7 @@ import { bounds } from '../core/bounds.js'
 import { jsonCodec } from '../core/codec.js'
 import type { AnyJob } from '../core/definition.js'
 import { describeFailure } from '../core/failure.js'
-import type { LinkRecord } from '../core/family.js'
+import { isAskedFor, type LinkRecord } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import type { LinkPage, LinkQuery } from '../core/store.js'
 import type { Fan } from '../worker/step-children.js'
@@ -42,13 +42,16 @@ export class TrialChildren {
   }
 
   add(jobs: readonly NewJob[]): void {
-    for (const { id, name } of jobs) this.#links.push({ ...unended, parent: this.#parent, child: id, name })
+    for (const { id, name, family } of jobs) {
+      const fan = family?.parents[0]?.fan
+      this.#links.push({ ...unended, parent: this.#parent, child: id, name, fan })
+    }
   }
 
-  readonly read = async ({ name, prefix = '' }: LinkQuery): Promise<LinkPage> => {
-    const isAskedFor = (link: LinkRecord) =>
-      link.child.startsWith(prefix) && (name === undefined || link.name === name)
-    return { links: this.#links.filter(isAskedFor), cursor: undefined }
+  readonly read = async (query: LinkQuery): Promise<LinkPage> => {
+    const { prefix = '' } = query
+    const links = this.#links.filter((link) => link.child.startsWith(prefix) && isAskedFor(link, query))
+    return { links, cursor: undefined }
   }
 }
 
@@ -62,13 +65,14 @@ const unended = {
   undo: undefined,
 } as const
 
-function ended(parent: string, child: string, { job, node, result, error }: TrialChild): LinkRecord {
+function ended(parent: string, child: string, { job, node, step, result, error }: TrialChild): LinkRecord {
   return {
     ...unended,
     parent,
     child,
     name: job.name,
     node,
+    fan: step,
     end: error === undefined ? 'completed' : 'dead',
     result: result === undefined ? undefined : jsonCodec.encode(result, 'result', bounds.resultBytes),
     failure: error === undefined ? undefined : describeFailure(job.name, error),

@@ -33,6 +33,7 @@ function announceStored(job: ClaimedJob, worker: string, { events }: Runtime): v
 export function announce(run: Run, outcome: Outcome, result: SettleResult, runtime: Runtime): void {
   const { events, clock } = runtime
   if (result === 'lost') return events.emit('lost', run.event())
+  if (result === 'waiting') return events.emit('waiting', { ...run.event(), until: undefined, keys: [] })
   const { failure, delay } = outcome
   if (failure !== undefined) {
     events.emit('failed', { ...run.event(), failure, ran: clock.monotonic() - run.startedAt })

@@ -279,7 +279,8 @@ export class Run implements JobContext {
         await steps.insert(this, await childJobs(this, this.#runtime, batch), batch.steps)
       },
       readChildren: this.readChildren,
-      close: (fan) => steps.close(this, fan),
+      replays: () => steps.replays(this),
+      close: (close) => steps.close(this, close),
       suspend: (wait) => this.#listener.suspended(this, wait),
     }
   }

@@ -92,9 +92,11 @@ export function gathered(
 ): unknown[] {
   if (onFailure === 'continue') return [...children]
   const failed = children.find(({ state }) => state !== 'completed')
-  if (onFailure === 'fail' && failed !== undefined) throw childFailed('CHILD_FAILED', failed)
+  if (onFailure === 'fail' && failed !== undefined) throw childFailed('CHILD_FAILED', failed, wayOut)
   return children.filter(({ state }) => state === 'completed').map(({ result }) => result)
 }
+
+const wayOut = 'retry the child, and this job waits for it again, unless it has taken another step since'
 
 /** The jobs of a batch, as children of the run's own. */
 export async function childJobs(run: Run, runtime: Runtime, batch: ChildBatch): Promise<NewJob[]> {

@@ -10,6 +10,8 @@ import type { Listeners } from './step-parts.js'
 /** Children of one step. */
 export interface TakenFan {
   readonly id: string
+  /** How often any of the job's had been replayed before their ends were read. */
+  readonly replays: number
   /** The step that added them. */
   readonly record: StepRecord
   /** Who wants to know how they end. */
@@ -18,15 +20,14 @@ export interface TakenFan {
 
 /**
  * The children that the steps of one run have added, in this run or before. What the handler goes on from must not be
- * otherwise when it runs again, so how they ended is closed before it does, where that can still change: not if all of
- * them completed. A failure that is thrown is not closed at once. Who dies of it waits for the child when that is
- * replayed; who takes another step has gone on from it.
+ * otherwise when it runs again, so how they ended is closed before that, where it can still change: not if all of them
+ * completed. Who takes another step has gone on from it; who dies finds what a replay has changed.
  */
 export class StepFans {
   readonly #host: StepHost
   readonly #memos: StepMemos
-  /** Those whose failure was thrown. */
-  readonly #thrown = new Set<TakenFan>()
+  /** Those with a failure that the handler was told of. */
+  readonly #told = new Set<TakenFan>()
 
   constructor(host: StepHost, memos: StepMemos) {
     this.#host = host
@@ -46,10 +47,15 @@ export class StepFans {
     const isComplete = memo !== undefined && begun?.count !== undefined
     const record = isComplete ? memo : await this.#add(name, begun, job, inputs, options)
     const fan = fanOf(name, this.#memos.decode(record))
-    const taken = { id: fan.id, record, listeners }
-    const ended = await childrenOf(fan, this.#host.readChildren)
-    const isGiven = ended !== undefined && (await this.#give(taken, ended, options))
-    return { ...taken, ended: isGiven ? ended : undefined }
+    let replays = 0
+    let ended = await childrenOf(fan, this.#host.readChildren)
+    if (ended?.some(hasFailed)) {
+      replays = await this.#host.replays()
+      ended = await childrenOf(fan, this.#host.readChildren)
+    }
+    const taken = { id: fan.id, replays, record, listeners }
+    if (ended?.some(hasFailed)) this.#told.add(taken)
+    return { ...taken, ended }
   }
 
   /** Each batch is written together with what is known of the step by then. */
@@ -73,27 +79,21 @@ export class StepFans {
     return done as StepRecord
   }
 
-  async #give(
-    fan: TakenFan,
-    ended: readonly Child[],
-    { onFailure = 'fail' }: ChildrenOptions,
-  ): Promise<boolean> {
-    if (ended.every(({ state }) => state === 'completed')) return true
-    if (onFailure !== 'fail') return this.#host.close(fan.id)
-    this.#thrown.add(fan)
-    return true
+  /** Whether the handler was told of a failure that can still change. */
+  get hasTold(): boolean {
+    return this.#told.size > 0
   }
 
-  get hasThrown(): boolean {
-    return this.#thrown.size > 0
-  }
-
-  /** Someone goes on who knows of those: they are closed. Resolves with one that is not over any more, if there is. */
+  /** Someone goes on who knows of these: they are closed. Resolves with one that is not as it was any more, if there is. */
   async goOn(isKnown: (fan: TakenFan) => boolean): Promise<TakenFan | undefined> {
-    for (const fan of [...this.#thrown].filter(isKnown)) {
-      if (!(await this.#host.close(fan.id))) return fan
-      this.#thrown.delete(fan)
+    for (const fan of [...this.#told].filter(isKnown)) {
+      if (!(await this.#host.close({ fan: fan.id, replays: fan.replays }))) return fan
+      this.#told.delete(fan)
     }
     return undefined
   }
+}
+
+function hasFailed({ state }: Child): boolean {
+  return state !== 'completed'
 }

@@ -1,6 +1,7 @@
 import type { ReadChildren } from '../core/children.js'
 import { MillraceError } from '../core/errors.js'
 import type { StepRecord, Wait } from '../core/step.js'
+import type { FanClose } from '../core/store.js'
 import type { ChildBatch } from './step-children.js'
 import type { MemoHost } from './step-memos.js'
 
@@ -17,8 +18,10 @@ export interface StepHost extends MemoHost {
   begin(): Promise<StepTransaction>
   addChildren(batch: ChildBatch): Promise<void>
   readonly readChildren: ReadChildren
-  /** The children of this fan stay as they ended. Resolves with false when one of them has been replayed. */
-  close(fan: string): Promise<boolean>
+  /** How often children of its steps were replayed, up to now. */
+  replays(): Promise<number>
+  /** The children of this fan stay as they ended. Resolves with false when one was replayed since it was read. */
+  close(close: FanClose): Promise<boolean>
   /** The run is over: the job waits. */
   suspend(wait: Wait): void
 }

@@ -2,7 +2,7 @@ import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import type { StepRecord } from '../core/step.js'
-import type { Held } from '../core/store.js'
+import type { FanClose, Held } from '../core/store.js'
 import { gather } from '../system/turn.js'
 import { leaseLost } from './lease.js'
 import type { Run } from './run.js'
@@ -16,8 +16,10 @@ export interface StepStore {
   write(run: Run, steps: readonly StepRecord[]): Promise<void>
   /** Adds children of its job, together with these steps; resolves when they are there. */
   insert(run: Run, jobs: readonly NewJob[], steps: readonly StepRecord[]): Promise<void>
-  /** Its children of this fan stay as they ended. Resolves with false when one of them has been replayed. */
-  close(run: Run, fan: string): Promise<boolean>
+  /** How often children of its job's steps were replayed, up to now. */
+  replays(run: Run): Promise<number>
+  /** Its children of this fan stay as they ended. Resolves with false when one was replayed since it was read. */
+  close(run: Run, close: FanClose): Promise<boolean>
   begin(run: Run): Promise<StepTransaction>
 }
 
@@ -38,7 +40,7 @@ interface Waiting {
 interface Wrote {
   readonly steps?: readonly StepRecord[]
   readonly inserts?: readonly NewJob[]
-  readonly closes?: readonly string[]
+  readonly closes?: readonly FanClose[]
 }
 
 const firstRetryMs = 50
@@ -86,9 +88,14 @@ export class StepKeeper implements StepStore {
     await this.#add(run, { steps, inserts })
   }
 
-  async close(run: Run, fan: string): Promise<boolean> {
-    const open = await this.#add(run, { closes: [fan] })
-    return !open.includes(fan)
+  async replays(run: Run): Promise<number> {
+    const [record] = await this.#runtime.store.get([run.job.id])
+    return record?.family?.replays ?? 0
+  }
+
+  async close(run: Run, close: FanClose): Promise<boolean> {
+    const open = await this.#add(run, { closes: [close] })
+    return !open.includes(close.fan)
   }
 
   #add(run: Run, wrote: Wrote): Promise<readonly string[]> {

@@ -337,8 +337,11 @@ export class Steps {
     if (this.#host.hasBegun) throw afterBegin(base)
     const name = this.#names.take(base, part)
     for (const each of part?.line ?? []) each?.names.push(name)
-    const again = this.#fans.hasThrown ? await this.#busily(() => this.#goOn(part)) : undefined
-    return again === undefined ? this.#busily(() => work(name)) : this.#waitForChildren(again)
+    const taken = await this.#busily(async () => {
+      const again = this.#fans.hasTold ? await this.#goOn(part) : undefined
+      return again === undefined ? { value: await work(name) } : { again }
+    })
+    return 'again' in taken ? this.#waitForChildren(taken.again) : taken.value
   }
 
   /** What failed before it came here stays so; unless it is replayed by now, and is to be waited for again. */

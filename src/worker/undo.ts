@@ -25,6 +25,8 @@ export async function lookBelow(id: string, runtime: Runtime): Promise<Below> {
     const level = new Map<string, LinkRecord>()
     for (let i = 0; i < parents.length; i += bounds.page)
       for await (const link of linksOf(runtime, { parents: parents.slice(i, i + bounds.page) })) {
+        // What a step has added cannot be undone, and may go on for as long as it likes.
+        if (link.fan !== undefined) continue
         if (!ids.has(link.child)) next.push(link.child)
         ids.add(link.child)
         if (link.end === undefined) isQuiet = false

@@ -56,8 +56,6 @@ export class ModelNode {
   /** What was done for it has been undone: it never runs again. */
   isUndone = false
   added = false
-  /** It has gone on from how the children of its step ended: they stay so for it. */
-  closed = false
   /** How often it has begun afresh: its step adds other children then. */
   life = 0
 
@@ -179,7 +177,6 @@ export class FlowModel {
       // Those of its last life go on without it.
       for (const { id: own } of node.adds) node.links.delete(own)
       node.added = false
-      node.closed = false
       node.life++
     }
     node.attempts = 0
@@ -214,22 +211,19 @@ export class FlowModel {
     }
     node.runs++
     node.seen = [...node.links]
-      .filter(([child, { end }]) => end !== undefined && !this.#isHidden(node, child, end))
+      .filter(([child, { end, own }]) => end !== undefined && !own && !this.#isHidden(child, end))
       .map(([child, { end }]) => `${child} ${end}`)
       .sort()
-    if (node.adds.some(({ id }) => node.links.get(id)?.end !== 'completed')) {
-      if (node.plan.gathers === 'fail') return this.#end(node, 'dead', 'CHILD_FAILED')
-      node.closed = true
-    }
+    const hasFailed = node.adds.some(({ id }) => node.links.get(id)?.end !== 'completed')
+    if (hasFailed && node.plan.gathers === 'fail') return this.#end(node, 'dead', 'CHILD_FAILED')
     if (node.fails === 0) return this.#end(node, 'completed')
     node.fails--
     node.attempts++
     if (node.attempts >= maxAttempts) this.#end(node, 'dead', 'HANDLER')
   }
 
-  #isHidden({ plan }: ModelNode, child: string, end: End): boolean {
-    if (end === 'completed') return false
-    return plan.kind === 'fan' ? false : this.of(child).plan.policy === 'ignore'
+  #isHidden(child: string, end: End): boolean {
+    return end !== 'completed' && this.of(child).plan.policy === 'ignore'
   }
 
   #hinders(child: string, { end }: Link): boolean {
@@ -342,7 +336,7 @@ export class FlowModel {
       const parent = this.of(id)
       const link = parent.links.get(node.plan.id)
       if (link?.end === undefined || parent.state === 'completed' || parent.state === 'gone') continue
-      if (link.own && (link.end === 'completed' || parent.closed)) continue
+      if (link.own && link.end === 'completed') continue
       const revives = parent.state === 'dead' && parent.failure === 'CHILD_FAILED'
       if (revives) this.#reopen(parent)
       link.end = undefined

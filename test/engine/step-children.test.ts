@@ -193,9 +193,9 @@ test('runJob shows what a handler adds and lets it see children', async () => {
   const parent = defineJob({
     name: 'parent',
     async run(inputs: number[], { step, results }) {
-      const own = await results(square)
+      const given = await results(square)
       const squares = await step.children('squares', square, inputs)
-      return [...own, ...squares]
+      return [given, squares]
     },
   })
   const waits = await runJob(parent, [1, 2], { jobId: 'p' })
@@ -205,6 +205,7 @@ test('runJob shows what a handler adds and lets it see children', async () => {
     { id: expect.any(String), name: 'square', input: 2 },
   ])
   const child = (result: number) => ({ job: square, step: 'squares', result })
-  const ended = await runJob(parent, [1, 2], { children: [child(1), child(4)] })
-  expect(ended.result).toEqual([1, 4, 1, 4])
+  const given = { job: square, result: 9 }
+  const ended = await runJob(parent, [1, 2], { children: [child(1), given, child(4)] })
+  expect(ended.result).toEqual([[9], [1, 4]])
 })

@@ -1,7 +1,7 @@
 /** Children of several steps of one job, and what stays of how they ended. */
 import { defineJob, type MillraceError, type Step } from 'millrace'
 import { expect, test } from 'vitest'
-import { testMill } from './mill.js'
+import { signal, testMill } from './mill.js'
 
 const times = defineJob({ name: 'times', run: (n: number) => n * 10 })
 const never = defineJob({ name: 'never', run: (_: number, { step }) => step.waitFor('never') })
@@ -193,28 +193,158 @@ test('who died of it waits for it again, also where other parts took steps meanw
   expect(await job.result()).toEqual([[1], 'last'])
 })
 
-test('who died in words of its own finds what a replay has changed', async () => {
+test('a child that is replayed and completes before its failure was answered is read again', async () => {
   declined = true
-  const wrapping = defineJob({
-    name: 'wrapping',
-    maxAttempts: 1,
+  const log: string[] = []
+  const order = orderWith(log, async (step) => {
+    try {
+      return (await step.children('pay', pay, [1])).length === 1
+    } catch (error) {
+      const child = (error as MillraceError).value as string
+      declined = false
+      await mill.dead.retry(child)
+      await mill.job(child).result()
+      return false
+    }
+  })
+  const mill = testMill({ jobs: [pay, order], worker: { concurrency: 5 } })
+  const job = await mill.enqueue(order, null)
+  await mill.drain()
+  expect(log).toEqual(['shipped'])
+  await mill.advance('1h')
+  expect(await job.result()).toBe(true)
+})
+
+test('who took a step after the failure and then died of it stays dead', async () => {
+  declined = true
+  const log: string[] = []
+  const shop = defineJob({
+    name: 'shop',
     async run(_: null, { step }) {
       try {
-        return await step.children('pay', pay, [1])
-      } catch (cause) {
-        throw new Error('the order cannot be paid', { cause })
+        await step.children('pay', pay, [1])
+      } catch (error) {
+        await step('release', () => void log.push('released'))
+        throw error
       }
+      await step('ship', () => void log.push('shipped'))
     },
   })
-  const mill = testMill({ jobs: [pay, wrapping] })
-  const job = await mill.enqueue(wrapping, null)
+  const mill = testMill({ jobs: [pay, shop] })
+  const job = await mill.enqueue(shop, null)
   await mill.drain()
-  expect(await job.get()).toMatchObject({ state: 'dead', failure: { message: 'the order cannot be paid' } })
   declined = false
   await mill.dead.retryAll()
   await mill.drain()
-  expect(await job.result()).toEqual([1])
+  expect(log).toEqual(['released'])
+  expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'CHILD_FAILED' } })
 })
+
+test('a step that is taken after a failure is let finish, whatever the handler does beside it', async () => {
+  declined = true
+  const { promise, give } = signal()
+  let ran = 0
+  const hasty = defineJob({
+    name: 'hasty',
+    maxAttempts: 3,
+    backoff: { type: 'fixed', initialDelay: '1s', jitter: 'none' },
+    async run(_: null, { step, attempt }) {
+      await step.children('pay', pay, [1]).catch(() => {})
+      const note = step('note', async () => {
+        ran++
+        await promise
+      })
+      if (attempt === 1) {
+        give()
+        throw new Error('it fails')
+      }
+      await note
+    },
+  })
+  const mill = testMill({ jobs: [pay, hasty] })
+  const job = await mill.enqueue(hasty, null)
+  await mill.drain({ later: true })
+  expect(await job.state()).toBe('completed')
+  expect(ran).toBe(1)
+})
+
+test('what a flow gave a job is told apart from what its steps add', async () => {
+  const gather = defineJob({
+    name: 'gather',
+    async run(_: null, { step, results, resultOf, children }) {
+      await step.children('more', times, [10, 20])
+      const seen: unknown[] = []
+      for await (const { result } of children()) seen.push(result)
+      return [await results(times), await resultOf(times), seen]
+    },
+  })
+  const mill = testMill({ jobs: [times, gather] })
+  const flow = await mill.flow(
+    { job: gather, input: null, children: [{ job: times, input: 1 }] },
+    { id: 'z' },
+  )
+  await mill.drain()
+  expect(await flow.result()).toEqual([[10], 10, [10]])
+})
+
+test('a child that lost a race does not hold up what undoes a flow', async () => {
+  const log: string[] = []
+  const charge = defineJob({ name: 'charge', run: (_: null) => void log.push('charged') })
+  const refund = defineJob({
+    name: 'refund',
+    run: (_: { readonly input: null; readonly result: undefined }) => void log.push('refunded'),
+  })
+  const ship = defineJob({
+    name: 'ship',
+    maxAttempts: 1,
+    async run(_: null, { step }) {
+      await step.race([step.children('quotes', never, [1]), step.sleep('1m')])
+      throw new Error('nobody ships')
+    },
+  })
+  const order = defineJob({ name: 'order', run: (_: null) => void log.push('done') })
+  const mill = testMill({ jobs: [charge, refund, ship, never, order] })
+  const flow = await mill.chain([
+    { job: charge, input: null, compensate: refund },
+    { job: ship, input: null, onFailure: 'compensate' },
+    { job: order, input: null },
+  ])
+  await mill.drain()
+  await mill.advance('2m')
+  expect(log).toEqual(['charged', 'refunded'])
+  expect(await flow.state()).toBe('dead')
+})
+
+test.each(['fail', 'continue'] as const)(
+  'who died in words of its own (%s) finds what a replay has changed',
+  async (onFailure) => {
+    declined = true
+    const wrapping = defineJob({
+      name: 'wrapping',
+      maxAttempts: 1,
+      async run(_: null, { step }) {
+        if (onFailure === 'continue') {
+          const all = await step.children('pay', pay, [1], { onFailure })
+          if (all.some(({ state }) => state === 'dead')) throw new Error('the order cannot be paid')
+          return all.map(({ result }) => result)
+        }
+        try {
+          return await step.children('pay', pay, [1])
+        } catch (cause) {
+          throw new Error('the order cannot be paid', { cause })
+        }
+      },
+    })
+    const mill = testMill({ jobs: [pay, wrapping] })
+    const job = await mill.enqueue(wrapping, null)
+    await mill.drain()
+    expect(await job.get()).toMatchObject({ state: 'dead', failure: { message: 'the order cannot be paid' } })
+    declined = false
+    await mill.dead.retryAll()
+    await mill.drain()
+    expect(await job.result()).toEqual([1])
+  },
+)
 
 test('all that failed of one step can be replayed one after the other', async () => {
   declined = true

@@ -34,5 +34,6 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
     waiting: (parenthood?.waiting ?? 0) + (parenthood?.fanned ?? 0),
     failed: parenthood?.failed ?? 0,
     open: parenthood?.open ?? false,
+    replays: parenthood?.replays ?? 0,
   }
 }

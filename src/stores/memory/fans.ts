@@ -1,4 +1,5 @@
 import { standsInTheWay } from '../../core/family.js'
+import type { FanClose } from '../../core/store.js'
 import type { Entry } from './entry.js'
 
 /** Children of its steps are forgotten with these. */
@@ -6,9 +7,12 @@ export function forgetFans({ story }: Entry): void {
   story?.parenthood?.forgetFans(({ end, onFailure }) => end !== undefined && standsInTheWay(end, onFailure))
 }
 
-/** What of these fans cannot be closed, because a child of it was replayed and has not ended. */
-export function closeFans({ story }: Entry, fans: readonly string[]): string[] {
-  const open = fans.filter((fan) => story?.parenthood?.isOver(fan) === false)
-  for (const fan of fans) if (!open.includes(fan)) story?.parenthood?.closed.add(fan)
-  return open
+/** What of these fans cannot be closed, because a child was replayed since its end was read. */
+export function closeFans({ story }: Entry, closes: readonly FanClose[]): string[] {
+  const parenthood = story?.parenthood
+  if (parenthood === undefined) return []
+  const { closed } = parenthood
+  for (const { fan, replays } of closes)
+    if (replays === parenthood.replays && parenthood.isOver(fan)) closed.add(fan)
+  return closes.map(({ fan }) => fan).filter((fan) => !closed.has(fan))
 }

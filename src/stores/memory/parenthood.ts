@@ -13,6 +13,8 @@ export class Parenthood {
   alarmed = false
   /** Cancelled: so are its children, from this one on. */
   doomedFrom: number | undefined = undefined
+  /** How often children of its steps were replayed. */
+  replays = 0
   /** Fans whose children stay as they ended. */
   readonly closed = new Set<string>()
   readonly byChild = new Map<string, Link>()
@@ -64,7 +66,6 @@ export class Parenthood {
 
 export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & {
   readonly wakes: boolean
-  readonly fan: string | undefined
 }
 
 /** Whether it has to wait for children before it runs, or for more to come. */

@@ -1,9 +1,9 @@
-import { isGiven, makesWay, onReplay, standsInTheWay, waitsAgain, waitsInstead } from '../../core/family.js'
+import { insteadOfDeath, isGiven, makesWay, onReplay, standsInTheWay, waitsAgain } from '../../core/family.js'
 import type { FinalState } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { type Entry, storyOf } from './entry.js'
 import { reopenGuard } from './guard.js'
-import type { Link, Parenthood } from './parenthood.js'
+import { isWaiting, type Link, type Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 
 /** Takes the end of a job back that is replayed; and so on, for those that were dead only because of it. */
@@ -38,6 +38,7 @@ function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
   if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
   Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
   parenthood.count(link, 1)
+  if (link.fan !== undefined) parenthood.replays++
 }
 
 function revive(tables: Tables, entry: Entry): void {
@@ -58,12 +59,8 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
   return waitsAgain(parenthood) ? 'waits' : 'runs'
 }
 
-/** A run ends because of this child. What it waits for instead, if the child was replayed meanwhile. */
-export function replayedMeanwhile({ story }: Entry, child: string | undefined): Outcome | undefined {
-  const parenthood = story?.parenthood
-  const fan = parenthood?.byChild.get(child ?? '')?.fan
-  if (parenthood === undefined || fan === undefined)
-    return (parenthood?.waiting ?? 0) > 0 ? waitsInstead([]) : undefined
-  parenthood.closed.delete(fan)
-  return parenthood.isOver(fan) ? undefined : waitsInstead([fan])
+/** A run ends because of a child: what becomes of the job if it need not. */
+export function replayedMeanwhile(entry: Entry, { failure }: Outcome): Outcome | undefined {
+  const link = entry.story?.parenthood?.byChild.get(failure?.child ?? '')
+  return insteadOfDeath(link, isWaiting(entry))
 }

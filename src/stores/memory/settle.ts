@@ -46,8 +46,8 @@ function settleOne(
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
-  const heeded = heedCancel(settlement.outcome, whyNot(tables, entry, settlement.outcome, now))
-  const outcome = withFamily(entry, heeded)
+  const ended = orWaits(entry, settlement.outcome)
+  const outcome = kept(entry, heedCancel(ended, whyNot(tables, entry, ended, now)))
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
@@ -71,12 +71,13 @@ function settleOne(
   return settleResult(settlement.outcome, outcome)
 }
 
-/** What its family means for an outcome: it is kept for longer, or waits for a child that is replayed meanwhile. */
-function withFamily(entry: Entry, outcome: Outcome): Outcome {
-  if (diesOfChild(outcome)) {
-    const instead = replayedMeanwhile(entry, outcome.failure?.child)
-    if (instead !== undefined) return instead
-  }
+/** One that would die of a child waits if that is replayed meanwhile. */
+function orWaits(entry: Entry, outcome: Outcome): Outcome {
+  return (diesOfChild(outcome) && replayedMeanwhile(entry, outcome)) || outcome
+}
+
+/** Some are kept longer than they say, for the sake of their families. */
+function kept(entry: Entry, outcome: Outcome): Outcome {
   if (entry.job.family?.stays === true) return staying(outcome)
   if (outcome.to !== 'cancelled') return outcome
   return { ...outcome, retain: cancelledFor(outcome.retain, hasOpenChildren(entry)) }

@@ -68,6 +68,7 @@ export function makeFamilies(
       waiting: known.waiting + known.fanned,
       failed: known.failed,
       open: known.open === 1,
+      replays: known.replays,
     }
   }
 }

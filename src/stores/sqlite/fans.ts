@@ -1,3 +1,5 @@
+import type { FanClose } from '../../core/store.js'
+import { type Counts, childless } from './kin.js'
 import { family as sql } from './sql.generated.js'
 import type { Tables } from './tables.js'
 
@@ -8,12 +10,12 @@ export function makeFans({ db }: Tables) {
   const open = db.prepare<[number, string]>(sql.isFanOpen)
   const closed = db.prepare<[number, string]>(sql.isFanClosed)
   const closeOne = db.prepare<[string, number]>(sql.closeFan)
-  const reopenOne = db.prepare<[string, number]>(sql.reopenFan)
+  const counts = db.prepare<[number], Counts>(sql.family)
   const lessFailed = db.prepare(sql.lessFailed)
   const forgetLinks = db.prepare(sql.forgetFans)
   const withoutFans = db.prepare(sql.withoutFans)
 
-  return { isOver, isClosed, close, reopen, forget }
+  return { isOver, isClosed, close, forget }
 
   /** Whether all of it have ended. */
   function isOver(seq: number, fan: string): boolean {
@@ -25,15 +27,15 @@ export function makeFans({ db }: Tables) {
     return closed.get(seq, fan) !== undefined
   }
 
-  /** What of these cannot be closed, because a child of it was replayed and has not ended. */
-  function close(seq: number, fans: readonly string[]): string[] {
-    const open = fans.filter((fan) => !isOver(seq, fan))
-    for (const fan of fans) if (!open.includes(fan) && !isClosed(seq, fan)) closeOne.run(fan, seq)
-    return open
-  }
-
-  function reopen(seq: number, fan: string): void {
-    reopenOne.run(fan, seq)
+  /** What of these cannot be closed, because a child was replayed since its end was read. */
+  function close(seq: number, closes: readonly FanClose[]): string[] {
+    const known = counts.get(seq) ?? childless
+    return closes.flatMap(({ fan, replays }) => {
+      if (isClosed(seq, fan)) return []
+      if (replays !== known.replays || !isOver(seq, fan)) return [fan]
+      closeOne.run(fan, seq)
+      return []
+    })
   }
 
   /** They are forgotten with the steps that added them. */

@@ -52,6 +52,15 @@ export interface Counts {
   readonly failed: number
   readonly open: number
   readonly alarmed: number
+  readonly replays: number
 }
 
-export const childless: Counts = { children: 0, waiting: 0, fanned: 0, failed: 0, open: 0, alarmed: 0 }
+export const childless: Counts = {
+  children: 0,
+  waiting: 0,
+  fanned: 0,
+  failed: 0,
+  open: 0,
+  alarmed: 0,
+  replays: 0,
+}

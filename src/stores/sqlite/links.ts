@@ -16,6 +16,7 @@ type LinkRow = [
   result: string | null,
   failure: string | null,
   undo: string | null,
+  fan: string | null,
 ]
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
@@ -48,12 +49,13 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
 }
 
 function recordOf(parent: string, row: LinkRow): LinkRecord {
-  const [child, name, node, onFailure, state, endedAt, result, failure, undo] = row
+  const [child, name, node, onFailure, state, endedAt, result, failure, undo, fan] = row
   return {
     parent,
     child,
     name,
     node: node ?? undefined,
+    fan: fan ?? undefined,
     onFailure,
     end: state === null ? undefined : (stateName(state) as FinalState),
     endedAt: endedAt ?? undefined,

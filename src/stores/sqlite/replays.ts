@@ -1,11 +1,11 @@
 import {
   type FailurePolicy,
+  insteadOfDeath,
   isGiven,
   makesWay,
   onReplay,
   standsInTheWay,
   waitsAgain,
-  waitsInstead,
 } from '../../core/family.js'
 import type { Failure, FinalState, JobState } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
@@ -30,6 +30,7 @@ export function makeReplays(
   const counts = db.prepare<[number], Counts>(sql.family)
   const reopen = db.prepare(sql.reopen)
   const moreWaiting = db.prepare(sql.moreWaiting)
+  const moreFanned = db.prepare(sql.moreFanned)
   const reviveOne = db.prepare(sql.revive)
   const guards = makeJobGuards(tables)
   const startOverOne = db.prepare<[number], { waiting: number; open: number }>(sql.startOver)
@@ -57,7 +58,8 @@ export function makeReplays(
         if (verdict === 'nothing') continue
         reopen.run(seq, job.id)
         const stood = standsInTheWay(end, link.on_failure)
-        moreWaiting.run(fan === null ? 1 : 0, fan === null ? 0 : 1, stood && makesWay(failure) ? 1 : 0, seq)
+        const isMore = fan === null ? moreWaiting : moreFanned
+        isMore.run(stood && makesWay(failure) ? 1 : 0, seq)
         if (verdict === 'revives') {
           revive(parent)
           jobs.push(parent)
@@ -92,12 +94,11 @@ export function makeReplays(
     return waits ? 'waits' : 'runs'
   }
 
-  /** A run ends because of this child. What it waits for instead, if the child was replayed meanwhile. */
-  function replayedMeanwhile(seq: number, child: string | undefined): Outcome | undefined {
-    const fan = child === undefined ? undefined : endOf.get(seq, child)?.fan
-    if (typeof fan !== 'string') return (counts.get(seq)?.waiting ?? 0) > 0 ? waitsInstead([]) : undefined
-    fans.reopen(seq, fan)
-    return fans.isOver(seq, fan) ? undefined : waitsInstead([fan])
+  /** A run ends because of a child: what becomes of the job if it need not. */
+  function replayedMeanwhile(seq: number, { failure }: Outcome): Outcome | undefined {
+    const link = failure?.child === undefined ? undefined : endOf.get(seq, failure.child)
+    const isWaiting = (counts.get(seq)?.waiting ?? 0) > 0
+    return insteadOfDeath(link && endedAs(link), isWaiting)
   }
 }
 
@@ -105,4 +106,11 @@ interface LinkEnd {
   readonly state: number | null
   readonly on_failure: FailurePolicy
   readonly fan: string | null
+}
+
+function endedAs({ state, fan }: LinkEnd) {
+  return {
+    end: state === null ? undefined : (stateName(state) as FinalState),
+    fan: fan ?? undefined,
+  }
 }

@@ -137,7 +137,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const outcome = withFamily(heeded(settlement, lease, now), lease)
+      const ended = orWaits(settlement.outcome, lease)
+      const outcome = kept(heeded(settlement.id, ended, lease, now), lease)
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
@@ -200,7 +201,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 
   /** A job that would come back does not when it was asked to stop, or a newer one has its key. */
-  function heeded({ id, outcome }: Settlement, { seq, kind }: Lease, now: number): Outcome {
+  function heeded(id: string, outcome: Outcome, { seq, kind }: Lease, now: number): Outcome {
     if (outcome.to === 'completed' || outcome.to === 'dead') return outcome
     const { reason, dedupe, created_at, started_at } = askedOf.get(seq) ?? nobody
     const job = { id, kind, dedupe, created_at }
@@ -213,12 +214,13 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
     return after
   }
 
-  /** What its family means for an outcome: it is kept for longer, or waits for a child that is replayed meanwhile. */
-  function withFamily(outcome: Outcome, { seq, kind }: Lease): Outcome {
-    if (diesOfChild(outcome)) {
-      const instead = families.replayedMeanwhile(seq, outcome.failure?.child)
-      if (instead !== undefined) return instead
-    }
+  /** One that would die of a child waits if that is replayed meanwhile. */
+  function orWaits(outcome: Outcome, { seq }: Lease): Outcome {
+    return (diesOfChild(outcome) && families.replayedMeanwhile(seq, outcome)) || outcome
+  }
+
+  /** Some are kept longer than they say, for the sake of their families. */
+  function kept(outcome: Outcome, { seq, kind }: Lease): Outcome {
     if (stays(tables.kind(kind))) return staying(outcome)
     if (outcome.to !== 'cancelled') return outcome
     return { ...outcome, retain: cancelledFor(outcome.retain, families.hasOpenChildren(seq)) }

@@ -173,7 +173,10 @@ SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL WHERE parent = ? AND child = ?
 `,
   moreWaiting: `
-UPDATE millrace_parent SET waiting = waiting + ?, fanned = fanned + ?, failed = max(0, failed - ?) WHERE seq = ?
+UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
+`,
+  moreFanned: `
+UPDATE millrace_parent SET fanned = fanned + 1, replays = replays + 1, failed = max(0, failed - ?) WHERE seq = ?
 `,
   revive: `
 UPDATE millrace_job SET
@@ -204,9 +207,6 @@ SELECT 1 FROM millrace_link INDEXED BY millrace_link_open WHERE parent = ? AND f
   closeFan: `
 UPDATE millrace_parent SET closed = coalesce(closed, '') || ' ' || ? || ' ' WHERE seq = ?
 `,
-  reopenFan: `
-UPDATE millrace_parent SET closed = replace(closed, ' ' || ? || ' ', '') WHERE seq = ?
-`,
   isFanClosed: `
 SELECT 1 FROM millrace_parent WHERE seq = ? AND instr(closed, ' ' || ? || ' ') > 0
 `,
@@ -224,10 +224,10 @@ UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 `,
   family: `
-SELECT children, waiting, fanned, failed, open, alarmed FROM millrace_parent WHERE seq = ?
+SELECT children, waiting, fanned, failed, open, alarmed, replays FROM millrace_parent WHERE seq = ?
 `,
   links: `
-SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo, l.fan FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
 WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 `,
   untimed: `
@@ -1008,6 +1008,7 @@ CREATE TABLE millrace_parent (
   failed   INTEGER NOT NULL DEFAULT 0,
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
   alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
+  replays  INTEGER NOT NULL DEFAULT 0, -- of children of its steps
   closed   TEXT,                       -- fans whose children stay as they ended, each between spaces
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;

@@ -142,26 +142,71 @@ export function familyFanTests(test: Test): void {
     const job = await running(store)
     const [child] = await add(store, job, 'a')
     await settle(store, await claimed(store, child), die())
-    const held = { id: job.id, token: 'wrong', progress: undefined, logs: undefined, closes: ['a'] }
+    const held = {
+      id: job.id,
+      token: 'wrong',
+      progress: undefined,
+      logs: undefined,
+      closes: [{ fan: 'a', replays: 0 }],
+    }
     const { lost } = await store.extend({ worker: 'worker', lease, held: [held] })
     assert.deepEqual(lost, [job.id])
     await store.operate({ ids: [child as string] }, retryCommand)
     assert.deepEqual(await endsOf(store, job.id), [undefined])
   })
 
-  test('who died of it, closed or not, waits for it again when it is replayed', async ({ store }) => {
-    for (const closed of [true, false]) {
-      const job = await running(store)
-      const [child] = await add(store, job, 'a')
-      await settle(store, await claimed(store, child), die())
-      if (closed) await close(store, job, 'a')
-      await settle(store, job, die({ ...ofChild, child: child as string }))
-      assert.equal(await stateOf(store, job.id), 'dead')
-      await store.operate({ ids: [child as string] }, retryCommand)
-      assert.equal(await stateOf(store, job.id), 'blocked')
-      await settle(store, await claimed(store, child), complete())
-      assert.equal(await stateOf(store, job.id), 'pending')
-    }
+  test('nor is one whose child was replayed and has ended again since it was read', async ({ store }) => {
+    const job = await running(store)
+    const [child] = await add(store, job, 'a')
+    await settle(store, await claimed(store, child), die())
+    await store.operate({ ids: [child as string] }, retryCommand)
+    await settle(store, await claimed(store, child), complete())
+    assert.deepEqual(await closeAsOf(store, job, 0, 'a'), ['a'])
+    assert.deepEqual(await closeAsOf(store, job, 1, 'a'), [])
+    assert.deepEqual(await closeAsOf(store, job, 0, 'a'), [], 'what is closed stays so')
+  })
+
+  test('who died of it waits for it again when it is replayed', async ({ store }) => {
+    const job = await running(store)
+    const [child] = await add(store, job, 'a')
+    await settle(store, await claimed(store, child), die())
+    await settle(store, job, die({ ...ofChild, child: child as string }))
+    assert.equal(await stateOf(store, job.id), 'dead')
+    await store.operate({ ids: [child as string] }, retryCommand)
+    assert.equal(await stateOf(store, job.id), 'blocked')
+    await settle(store, await claimed(store, child), complete())
+    assert.equal(await stateOf(store, job.id), 'pending')
+  })
+
+  test('who had gone on from it before stays dead', async ({ store }) => {
+    const job = await running(store)
+    const [child] = await add(store, job, 'a')
+    await settle(store, await claimed(store, child), die())
+    await close(store, job, 'a')
+    await settle(store, job, die({ ...ofChild, child: child as string }))
+    await store.operate({ ids: [child as string] }, retryCommand)
+    assert.equal(await stateOf(store, job.id), 'dead')
+    assert.deepEqual(await endsOf(store, job.id), ['dead'])
+  })
+
+  test('who dies of one that has completed meanwhile goes on', async ({ store }) => {
+    const job = await running(store)
+    const [child] = await add(store, job, 'a')
+    await settle(store, await claimed(store, child), die())
+    await store.operate({ ids: [child as string] }, retryCommand)
+    await settle(store, await claimed(store, child), complete())
+    assert.equal(await settle(store, job, die({ ...ofChild, child: child as string })), 'waiting')
+    assert.equal(await stateOf(store, job.id), 'pending')
+  })
+
+  test('a cancel that was asked for is heeded by who would wait instead', async ({ store }) => {
+    const job = await running(store)
+    const [child] = await add(store, job, 'a')
+    await settle(store, await claimed(store, child), die())
+    await store.operate({ ids: [child as string] }, retryCommand)
+    assert.deepEqual((await store.operate({ ids: [job.id] }, cancelCommand)).asked, [job.id])
+    assert.equal(await settle(store, job, die({ ...ofChild, child: child as string })), 'cancelled')
+    assert.equal(await stateOf(store, job.id), 'cancelled')
   })
 
   test('who dies of one that is replayed meanwhile waits instead, and not for those of other steps', async ({
@@ -197,7 +242,14 @@ async function add(store: Store, job: ClaimedJob, fan: string, count = 1): Promi
   return ids
 }
 
-async function close(store: Store, job: ClaimedJob, ...closes: string[]): Promise<readonly string[]> {
+/** As one who has just read how they ended. */
+async function close(store: Store, job: ClaimedJob, ...fans: string[]): Promise<readonly string[]> {
+  const replays = (await read(store, job.id)).family?.replays ?? 0
+  return closeAsOf(store, job, replays, ...fans)
+}
+
+async function closeAsOf(store: Store, job: ClaimedJob, replays: number, ...fans: string[]) {
+  const closes = fans.map((fan) => ({ fan, replays }))
   const held = { id: job.id, token: job.token, progress: undefined, logs: undefined, closes }
   const { lost, open } = await store.extend({ worker: 'worker', lease, held: [held] })
   assert.deepEqual(lost, [])

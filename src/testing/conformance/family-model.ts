@@ -201,10 +201,13 @@ class FamilyRun {
     const run = this.#held[index]
     if (run === undefined) return
     const fan = fanAt(run.id, place)
-    const { lost, open } = await this.#report(run, { closes: [fan] })
+    const [record] = await (this.#stores[0] as Store).get([run.id])
+    const { lost, open } = await this.#report(run, {
+      closes: [{ fan, replays: record?.family?.replays ?? 0 }],
+    })
     const links = await linksOf(this.#stores[0] as Store, { parents: [run.id] })
     const its = links.filter(({ child }) => this.#fanOf.get(child) === fan)
-    const isOpen = its.some(({ end }) => end === undefined)
+    const isOpen = !this.#closed.has(fan) && its.some(({ end }) => end === undefined)
     assert.deepEqual(open, lost.length === 0 && isOpen ? [fan] : [], `${fan} is not closed`)
     if (lost.length === 0 && !isOpen) this.#closed.set(fan, its)
   }

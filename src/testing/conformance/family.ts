@@ -42,6 +42,7 @@ export function familyTests(test: Test): void {
       waiting: 0,
       failed: 0,
       open: false,
+      replays: 0,
     })
   })
 

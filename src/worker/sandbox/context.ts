@@ -179,7 +179,8 @@ export class SandboxContext implements JobContext {
         })
       },
       readChildren: this.#readChildren,
-      close: async (fan) => (await this.#ask({ verb: 'close fan', fan })) as boolean,
+      replays: async () => (await this.#ask({ verb: 'replays' })) as number,
+      close: async (close) => (await this.#ask({ verb: 'close fan', close })) as boolean,
       suspend: (wait) => this.#suspend({ how: 'waits', wait }),
     })
   }

@@ -9,6 +9,7 @@ import type { Directive } from '../../core/definition.js'
 import type { Duration } from '../../core/duration.js'
 import type { LogLevel } from '../../core/job.js'
 import type { StepRecord, Wait } from '../../core/step.js'
+import type { FanClose } from '../../core/store.js'
 import type { Thrown } from './thrown.js'
 
 /** One job in one sandbox; numbered, because what an earlier one left behind may still speak. */
@@ -80,7 +81,8 @@ export type Question =
   /** Steps of earlier runs; values of steps cross as text too. */
   | { readonly verb: 'read steps' }
   /** Answered when they are stored. */
-  | { readonly verb: 'close fan'; readonly fan: string }
+  | { readonly verb: 'replays' }
+  | { readonly verb: 'close fan'; readonly close: FanClose }
   | { readonly verb: 'write steps'; readonly steps: readonly StepRecord[] }
 
 export type Answer = { readonly value: string } | { readonly error: Thrown }

@@ -135,7 +135,9 @@ async function ask(
     case 'add children':
       return addChildren(run, question, runtime, jobs)
     case 'close fan':
-      return run.stepStore.close(run, question.fan)
+      return run.stepStore.close(run, question.close)
+    case 'replays':
+      return run.stepStore.replays(run)
     case 'read steps':
       return recode(await run.stepStore.read(run), runtime.codec, jsonCodec)
     case 'write steps':
