@@ -60,6 +60,7 @@ const unended = {
   result: undefined,
   failure: undefined,
   undo: undefined,
+  undone: false,
 } as const
 
 function ended(parent: string, child: string, { job, node, result, error }: TrialChild): LinkRecord {

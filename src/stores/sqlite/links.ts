@@ -16,6 +16,7 @@ type LinkRow = [
   result: string | null,
   failure: string | null,
   undo: string | null,
+  undone: number,
 ]
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
@@ -48,7 +49,7 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
 }
 
 function recordOf(parent: string, row: LinkRow): LinkRecord {
-  const [child, name, node, onFailure, state, endedAt, result, failure, undo] = row
+  const [child, name, node, onFailure, state, endedAt, result, failure, undo, undone] = row
   return {
     parent,
     child,
@@ -60,5 +61,6 @@ function recordOf(parent: string, row: LinkRow): LinkRecord {
     result: result ?? undefined,
     failure: parse<Failure>(failure),
     undo: undo ?? undefined,
+    undone: undone === 1,
   }
 }
