@@ -76,7 +76,7 @@ export {
 } from './core/errors.js'
 export type { EventName, JobEvent, Listener, MillraceEvents, RunEvent } from './core/events.js'
 export type { CompiledEvolution } from './core/evolution.js'
-export type { FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
+export type { Completion, FailurePolicy, Family, LinkRecord, NewFamily, ParentLink } from './core/family.js'
 export type { CatchUp, ScheduleSlot } from './core/firing.js'
 export type { ClaimedGuard, GuardRequest, GuardResult, NewGuard } from './core/guard.js'
 export {

@@ -26,6 +26,7 @@ export function makeUndo(
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
   done: readonly LinkRecord[],
+  waitersOf: (child: string) => readonly string[],
 ): NewJob[] {
   const last = done.length - 1
   // Named after what is undone and when that was done: whoever finds that it has to be undone, it is so once.
@@ -34,6 +35,7 @@ export function makeUndo(
     const undo = JSON.parse(link.undo as string) as Undo
     const result = link.result === undefined ? undefined : runtime.codec.decode(link.result)
     const input = { input: runtime.codec.decode(undo.of), result }
+    const { child, endedAt = 0 } = link
     const parent = { id: idOf(i + 1), onFailure: 'continue', wakes: false, undo: undefined } as const
     return {
       ...undoJob(runtime, jobs.get(undo.name), undo, input, idOf(i)),
@@ -45,6 +47,7 @@ export function makeUndo(
         patience: 0,
         // Another parent may have added some of these before.
         loose: true,
+        undoes: { child, endedAt, parents: waitersOf(child) },
       },
     }
   })

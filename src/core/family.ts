@@ -31,6 +31,15 @@ export interface NewFamily {
    * until the job that the flow leads to has completed or is gone.
    */
   readonly stays?: boolean
+  /** What it undoes. It is added once for that, also where it is no longer there: the links keep that it was. */
+  readonly undoes?: Completion
+}
+
+/** That a child completed, as those know it who waited for it. */
+export interface Completion {
+  readonly child: string
+  readonly endedAt: number
+  readonly parents: readonly string[]
 }
 
 export interface ParentLink {
@@ -80,6 +89,24 @@ export interface LinkRecord {
   readonly result: string | undefined
   readonly failure: Failure | undefined
   readonly undo: string | undefined
+  /** What undoes it was added since it completed. */
+  readonly undone: boolean
+}
+
+/** Whether a link keeps that this was undone: this time that the child completed, or a later one. */
+export function keepsUndone(
+  { undone, endedAt = 0 }: Pick<LinkRecord, 'undone' | 'endedAt'>,
+  completion: Completion,
+): boolean {
+  return undone && endedAt >= completion.endedAt
+}
+
+/** Whether a link is of what is undone: not if the child was replayed since, which is another time. */
+export function isCompletion(
+  { end, endedAt = 0 }: Pick<LinkRecord, 'end' | 'endedAt'>,
+  completion: Completion,
+): boolean {
+  return end === 'completed' && endedAt <= completion.endedAt
 }
 
 /** One parent waits for it, and there is nothing else to tell of its place. */

@@ -63,6 +63,7 @@ const unended = {
   result: undefined,
   failure: undefined,
   undo: undefined,
+  undone: false,
 } as const
 
 function ended(parent: string, child: string, { job, node, step, result, error }: TrialChild): LinkRecord {

@@ -34,8 +34,8 @@ export async function obstacle(
     const below = await lookBelow(run.job.id, runtime)
     if (!below.isQuiet) return snoozed(untilQuiet)
     run.consequences = await undoOf(below, runtime, jobs)
-    const so =
-      run.consequences === undefined ? 'nothing had to be undone' : 'what undoes the others was added'
+    const isUndone = below.isUndone || run.consequences !== undefined
+    const so = isUndone ? 'what undoes the others was added' : 'nothing had to be undone'
     return dies(run, runtime, childFailed('COMPENSATED', ended(compensated), so))
   }
   if (dead !== undefined) return dies(run, runtime, childFailed('CHILD_FAILED', ended(dead)))

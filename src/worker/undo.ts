@@ -12,6 +12,10 @@ interface Below {
   readonly ids: ReadonlySet<string>
   /** What of that can be undone, by its id. */
   readonly completed: ReadonlyMap<string, LinkRecord>
+  /** Who of that waited for it, by its id. */
+  readonly waiters: ReadonlyMap<string, readonly string[]>
+  /** What undoes others of that was added before. */
+  readonly isUndone: boolean
   /** All of that has ended. */
   readonly isQuiet: boolean
 }
@@ -19,6 +23,8 @@ interface Below {
 export async function lookBelow(id: string, runtime: Runtime): Promise<Below> {
   const ids = new Set([id])
   const completed = new Map<string, LinkRecord>()
+  const waiters = new Map<string, string[]>()
+  let isUndone = false
   let isQuiet = true
   for (let parents = [id]; parents.length > 0; ) {
     const next: string[] = []
@@ -30,40 +36,50 @@ export async function lookBelow(id: string, runtime: Runtime): Promise<Below> {
         if (!ids.has(link.child)) next.push(link.child)
         ids.add(link.child)
         if (link.end === undefined) isQuiet = false
-        const canBeUndone = link.end === 'completed' && link.undo !== undefined
-        if (canBeUndone && !completed.has(link.child)) level.set(link.child, link)
+        isUndone ||= link.undone
+        const canBeUndone = link.end === 'completed' && link.undo !== undefined && !link.undone
+        if (!canBeUndone) continue
+        if (waiters.get(link.child)?.push(link.parent) === undefined) waiters.set(link.child, [link.parent])
+        if (!completed.has(link.child)) level.set(link.child, link)
       }
     for (const link of [...level.values()].reverse()) completed.set(link.child, link)
     parents = next
   }
-  return { ids, completed, isQuiet }
+  return { ids, completed, waiters, isUndone, isQuiet }
 }
 
 /** What undoes all that completed below it, the last one first, each after the one before. */
 export async function undoOf(
-  { ids, completed }: Below,
+  { ids, completed, waiters }: Below,
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<NewJob[] | undefined> {
-  const needed = await neededElsewhere([...completed.keys()], ids, runtime)
-  const done = [...completed.values()].filter(({ child }) => !needed.has(child))
+  const others = await waitersElsewhere([...completed.keys()], ids, runtime)
+  const needy = await needyOf([...others.values()].flat(), runtime)
+  const othersOf = (child: string) => others.get(child) ?? []
+  const done = [...completed.values()].filter(({ child }) => !othersOf(child).some((id) => needy.has(id)))
   // Those that were found first waited for the others: of two that ended at once, they came later.
   done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
-  return done.length === 0 ? undefined : makeUndo(runtime, jobs, done)
+  const waitersOf = (child: string) => [...(waiters.get(child) ?? []), ...othersOf(child)]
+  return done.length === 0 ? undefined : makeUndo(runtime, jobs, done, waitersOf)
 }
 
-/** Those that a job of another branch has used, or will, because nothing stands in its way: they stay as they are. */
-async function neededElsewhere(
+/** Jobs of other branches that wait for these, or did. */
+async function waitersElsewhere(
   ids: readonly string[],
   below: ReadonlySet<string>,
   runtime: Runtime,
-): Promise<ReadonlySet<string>> {
-  const usersOf = new Map<string, readonly string[]>()
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const waiters = new Map<string, readonly string[]>()
   for (const { id, family } of await read(ids, runtime))
-    usersOf.set(id, family?.parents.filter((parent) => !below.has(parent)) ?? [])
-  const users = await read([...new Set([...usersOf.values()].flat())], runtime)
-  const needy = new Set(users.filter(needsChildren).map(({ id }) => id))
-  return new Set(ids.filter((id) => usersOf.get(id)?.some((user) => needy.has(user))))
+    waiters.set(id, family?.parents.filter((parent) => !below.has(parent)) ?? [])
+  return waiters
+}
+
+/** Those that have used what they waited for, or will, because nothing stands in their way: that stays as it is. */
+async function needyOf(ids: readonly string[], runtime: Runtime): Promise<ReadonlySet<string>> {
+  const users = await read([...new Set(ids)], runtime)
+  return new Set(users.filter(needsChildren).map(({ id }) => id))
 }
 
 function needsChildren({ state, family }: JobRecord): boolean {

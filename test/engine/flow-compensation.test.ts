@@ -166,9 +166,99 @@ describe('compensation in a flow whose jobs are not kept', () => {
   })
 })
 
-function partsOf(seen: string[]) {
+describe('what was undone is undone once, also when the job that did it is gone', () => {
+  for (const retain of ['7d', 0] as const) {
+    test(`by each dead job above it (retain ${retain})`, async () => {
+      const seen: string[] = []
+      const { part, undo } = partsOf(seen, retain)
+      const mill = testMill({ jobs: [part, undo] })
+      const onFailure = 'compensate'
+      const chain = await mill.chain([
+        { job: part, input: 'charge', compensate: undo, onFailure },
+        { job: part, input: 'dies', onFailure },
+        { job: part, input: 'ship', onFailure },
+        { job: part, input: 'bill', onFailure },
+      ])
+      await mill.drain()
+      expect(seen).toEqual(['charge', 'undo charge'])
+      expect((await chain.get())?.failure?.message).toMatch(/what undoes the others was added$/)
+    })
+
+    test(`by those that waited for it, one after the other (retain ${retain})`, async () => {
+      const seen: string[] = []
+      const { part, undo } = partsOf(seen, retain)
+      const mill = testMill({ jobs: [part, undo], worker: { queues: ['default', 'slow'] } })
+      await mill.queue('slow').pause()
+      await mill.flow({
+        nodes: {
+          charge: { job: part, input: 'charge', compensate: undo },
+          stock: { job: part, input: 'dies', onFailure: 'compensate' },
+          scan: { job: part, input: 'scan', options: { queue: 'slow' } },
+          ship: { job: part, input: 'ship', after: ['charge', 'stock'], onFailure: 'continue' },
+          bill: { job: part, input: 'bill', after: ['charge', 'stock', 'scan'], onFailure: 'continue' },
+          end: { job: part, input: 'end', after: ['ship', 'bill'] },
+        },
+      })
+      await mill.drain()
+      expect(seen).toEqual(['charge', 'undo charge'])
+      await mill.queue('slow').resume()
+      await mill.drain()
+      expect(seen).toEqual(['charge', 'undo charge', 'scan', 'end'])
+    })
+
+    test(`by replays (retain ${retain})`, async () => {
+      const seen: string[] = []
+      const { part, undo } = partsOf(seen, retain)
+      const mill = testMill({ jobs: [part, undo] })
+      const flow = await mill.flow({
+        job: part,
+        input: 'ship',
+        children: [
+          { job: part, input: 'charge', compensate: undo },
+          { job: part, input: 'dies', onFailure: 'compensate' },
+        ],
+      })
+      await mill.drain()
+      await mill.advance('8d')
+      await mill.dead.retry(flow.id)
+      await mill.drain()
+      expect((await flow.get())?.failure?.message).toMatch(/what undoes the others was added$/)
+      await mill.dead.retryAll()
+      await mill.drain()
+      expect(seen).toEqual(['charge', 'undo charge'])
+    })
+  }
+
+  test('what is done again is undone again', async () => {
+    const seen: string[] = []
+    const { part, undo } = partsOf(seen, 0)
+    const mill = testMill({ jobs: [part, undo] })
+    const flow = await mill.flow(
+      {
+        job: part,
+        input: 'ship',
+        children: [
+          { job: part, input: 'charge', compensate: undo },
+          { job: part, input: 'dies', onFailure: 'compensate' },
+        ],
+      },
+      { id: 'f' },
+    )
+    await mill.drain()
+    await mill.advance('1m')
+    await mill.dead.retry('f.0000001')
+    await mill.drain()
+    expect(seen).toEqual(['charge', 'undo charge', 'charge'])
+    await mill.dead.retry(flow.id)
+    await mill.drain()
+    expect(seen).toEqual(['charge', 'undo charge', 'charge', 'undo charge'])
+  })
+})
+
+function partsOf(seen: string[], retain: '7d' | 0 = '7d') {
   const undo = defineJob({
     name: 'undo',
+    retain,
     run: ({ input }: { input: string; result: undefined }) => void seen.push(`undo ${input}`),
   })
   const part = defineJob({

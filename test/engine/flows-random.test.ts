@@ -59,6 +59,7 @@ async function randomRun(random: Random, told: string): Promise<void> {
   const undo = defineJob({
     name: 'undo',
     queue: 'a',
+    ...(random.chance(0.5) && { retain: nothing }),
     run: ({ result }: { result: string }) => void undone.push(result),
   })
   const fan = defineJob({

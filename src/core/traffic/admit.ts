@@ -4,7 +4,7 @@
  * after the other, inside the step that inserts them.
  */
 
-import type { NewFamily } from '../family.js'
+import type { Completion, NewFamily } from '../family.js'
 import type { JobState, NewJob } from '../job.js'
 import type { InsertResult } from '../store.js'
 import { type Dedupe, judgeDuplicate, type KeyHolder } from './dedupe.js'
@@ -50,6 +50,8 @@ export interface Entrance<H extends HeldJob> {
   knows(job: NewJob, family: NewFamily): boolean
   /** Adds a job that waits for children. */
   addBlocked(job: NewJob): InsertResult
+  /** Links of this completion keep that it is undone. False where one of them did so before. */
+  undo(completion: Completion): boolean
 }
 
 /** The jobs of one insert. A flow is not begun while parts of an earlier one of its id are there: it would miss them. */
@@ -88,6 +90,8 @@ function isStranger(entrance: Entrance<HeldJob>, job: NewJob): boolean {
 
 function admit<H extends HeldJob>(entrance: Entrance<H>, job: NewJob): InsertResult {
   const state = entrance.stateOf(job)
+  const isUndone = job.family?.undoes !== undefined && !entrance.undo(job.family.undoes)
+  if (state === undefined && isUndone) return { status: 'duplicate', state }
   if (state !== undefined) return { status: isStranger(entrance, job) ? 'orphaned' : 'duplicate', state }
   if (job.family !== undefined) return admitRelative(entrance, job, job.family)
   if (job.dedupe === undefined) return admitNew(entrance, job, 0)

@@ -5,7 +5,7 @@ import { superseded } from '../../core/traffic/dedupe.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
 import type { Entry } from './entry.js'
-import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding } from './joining.js'
+import { addBlocked, type Building, endBuilding, isKnown, join, newBuilding, undo } from './joining.js'
 import { cancel } from './operate.js'
 import type { Tables } from './tables.js'
 
@@ -52,6 +52,7 @@ function makeEntrance(
     join: (job) => join(tables, job, building),
     knows: (job, family) => isKnown(tables, job, family),
     addBlocked: (job) => addBlocked(tables, job, building, now),
+    undo: (completion) => undo(tables, completion),
     count: (job, what) => void tables.kinds.of(job).totals[what]++,
   }
 }

@@ -1,4 +1,11 @@
-import { type NewFamily, type ParentLink, takesChildren } from '../../core/family.js'
+import {
+  type Completion,
+  isCompletion,
+  keepsUndone,
+  type NewFamily,
+  type ParentLink,
+  takesChildren,
+} from '../../core/family.js'
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
@@ -45,6 +52,7 @@ function addLink(parent: Entry, { onFailure, wakes, undo, fan }: ParentLink, chi
     endedAt: undefined,
     result: undefined,
     failure: undefined,
+    undone: false,
   })
 }
 
@@ -55,6 +63,15 @@ function asParent(entry: Entry | undefined) {
 /** Whether one of its parents has a child of that id. */
 export function isKnown(tables: Tables, { id: child }: NewJob, { parents }: NewFamily): boolean {
   return parents.some(({ id }) => knows(tables.jobs.get(id), child))
+}
+
+/** Links of this completion keep that it is undone. False where one of them did so before. */
+export function undo(tables: Tables, completion: Completion): boolean {
+  const { child, parents } = completion
+  const links = parents.flatMap((id) => tables.jobs.get(id)?.story?.parenthood?.byChild.get(child) ?? [])
+  const isFirst = !links.some((link) => keepsUndone(link, completion))
+  for (const link of links) link.undone ||= isCompletion(link, completion)
+  return isFirst
 }
 
 function parenthoodOf(entry: Entry): Parenthood {

@@ -27,8 +27,8 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
 
 /** Spelt out: a parent may read a hundred thousand of them. */
 function recordOf(link: Link): LinkRecord {
-  const { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo } = link
-  return { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo }
+  const { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone } = link
+  return { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone }
 }
 
 function firstAfter(links: readonly Link[], child: string): number {

@@ -36,7 +36,8 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
 function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
   const stood = standsInTheWay(link.end as FinalState, link.onFailure)
   if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
-  Object.assign(link, { end: undefined, endedAt: undefined, result: undefined, failure: undefined })
+  const lives = { end: undefined, endedAt: undefined, result: undefined, failure: undefined, undone: false }
+  Object.assign(link, lives)
   parenthood.count(link, 1)
   if (link.fan !== undefined) parenthood.replays++
 }

@@ -105,6 +105,7 @@ export function makeInsert(
           : addReady(job, tables.kindOf(job), joining, run, now),
       join: joining.join,
       knows: joining.knows,
+      undo: joining.undo,
       addBlocked: (job) => addBlocked(job, tables.kindOf(job), joining, now),
       count: (job, what) => tally.total(tables.kindOf(job).id, what, 1),
     }

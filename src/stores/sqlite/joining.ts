@@ -1,4 +1,4 @@
-import { type NewFamily, type ParentLink, takesChildren } from '../../core/family.js'
+import { type Completion, type NewFamily, type ParentLink, takesChildren } from '../../core/family.js'
 import type { NewJob } from '../../core/job.js'
 import { alone, type JobAt, type Kin, kinOf, nobody } from './kin.js'
 import { family as sql } from './sql.generated.js'
@@ -18,6 +18,8 @@ export function makeJoining({ db }: Tables, waiting: Waiting) {
   const parentById = db.prepare<[string], ParentRow>(sql.parent)
   const isLinked = db.prepare<[number, string]>(sql.isLinked)
   const link = db.prepare(sql.link)
+  const isUndone = db.prepare<[number, string, number]>(sql.isUndone)
+  const undoOne = db.prepare(sql.undo)
   const addParent = db.prepare(sql.addParent)
   const addChildren = db.prepare(sql.addChildren)
   const becomeParent = db.prepare(sql.becomeParent)
@@ -33,7 +35,7 @@ export function makeJoining({ db }: Tables, waiting: Waiting) {
     const building = new Map<string, number>()
     const kins = new Map<NewJob, Kin>()
 
-    return { join, knows, kin, built, end }
+    return { join, knows, undo, kin, built, end }
 
     /** Makes a new job a child of its parents: of all, or of none. */
     function join(job: NewJob): 'joined' | 'known' | 'orphaned' {
@@ -65,6 +67,14 @@ export function makeJoining({ db }: Tables, waiting: Waiting) {
     /** Whether one of its parents has a child of that id. */
     function knows({ id: child }: NewJob, { parents }: NewFamily): boolean {
       return parents.map(({ id }) => find(id)).some((row) => isChild(row, child))
+    }
+
+    /** Links of this completion keep that it is undone. False where one of them did so before. */
+    function undo({ child, endedAt, parents }: Completion): boolean {
+      const rows = parents.flatMap((id) => find(id) ?? [])
+      const isFirst = !rows.some(({ seq }) => isUndone.get(seq, child, endedAt) !== undefined)
+      for (const { seq } of rows) undoOne.run(seq, child, endedAt)
+      return isFirst
     }
 
     function find(id: string): ParentRow | undefined {

@@ -17,6 +17,7 @@ type LinkRow = [
   failure: string | null,
   undo: string | null,
   fan: string | null,
+  undone: number,
 ]
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
@@ -49,7 +50,7 @@ export function makeLinks({ db }: Tables): (query: LinkQuery) => LinkPage {
 }
 
 function recordOf(parent: string, row: LinkRow): LinkRecord {
-  const [child, name, node, onFailure, state, endedAt, result, failure, undo, fan] = row
+  const [child, name, node, onFailure, state, endedAt, result, failure, undo, fan, undone] = row
   return {
     parent,
     child,
@@ -62,5 +63,6 @@ function recordOf(parent: string, row: LinkRow): LinkRecord {
     result: result ?? undefined,
     failure: parse<Failure>(failure),
     undo: undo ?? undefined,
+    undone: undone === 1,
   }
 }

@@ -170,7 +170,13 @@ SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WH
 SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 `,
   reopen: `
-UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL WHERE parent = ? AND child = ?
+UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL, undone = 0 WHERE parent = ? AND child = ?
+`,
+  isUndone: `
+SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at >= ?
+`,
+  undo: `
+UPDATE millrace_link SET undone = 1 WHERE parent = ? AND child = ? AND state = 5 AND ended_at <= ?
 `,
   moreWaiting: `
 UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
@@ -227,7 +233,7 @@ SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq
 SELECT children, waiting, fanned, failed, open, alarmed, replays FROM millrace_parent WHERE seq = ?
 `,
   links: `
-SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo, l.fan FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo, l.fan, l.undone FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
 WHERE j.id = ? AND l.child > ? ORDER BY l.child LIMIT ?
 `,
   untimed: `
@@ -1028,6 +1034,7 @@ CREATE TABLE millrace_link (
   ended_at   INTEGER,
   result     TEXT,
   failure    TEXT,
+  undone     INTEGER NOT NULL DEFAULT 0, -- 1: what undoes the child was added since it completed
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
 

@@ -20,6 +20,7 @@ import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
 import { familyStaysTests } from './family-stays.js'
+import { familyUndoTests } from './family-undo.js'
 import { checkFans } from './fan-model.js'
 import { fencing } from './fencing.js'
 import { groupSettings, groupTurns } from './groups.js'
@@ -125,6 +126,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family: fans', familyFanTests],
   ['family: lives', familyLivesTests],
   ['family: jobs that stay', familyStaysTests],
+  ['family: what was undone', familyUndoTests],
   ['guards of jobs', guardTests],
   ['guards of jobs: replays', guardReplayTests],
   ['guards of jobs: unwinding', guardUnwindingTests],

@@ -72,6 +72,7 @@ CREATE TABLE millrace_link (
   ended_at   INTEGER,
   result     TEXT,
   failure    TEXT,
+  undone     INTEGER NOT NULL DEFAULT 0, -- 1: what undoes the child was added since it completed
   PRIMARY KEY (parent, child)
 ) STRICT, WITHOUT ROWID;
 
