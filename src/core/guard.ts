@@ -55,7 +55,7 @@ export interface GuardRecord {
   readonly done: boolean
   /** When the holder took it. */
   readonly since: number
-  /** End of a caller's lease or of the record's life; undefined while a job that has not ended has it. */
+  /** End of a caller's lease or of the record's life; undefined while a job has it. */
   readonly expiresAt: number | undefined
   readonly result: string | undefined
   /**
@@ -103,13 +103,9 @@ function standsAgain({ standsUntil = Number.NEGATIVE_INFINITY }: GuardRecord, no
   return standsUntil > now
 }
 
-/**
- * The record of a job that lives again. Where it has completed, its own record will not stop it; where it died
- * with its key, it has that as long as it takes.
- */
+/** The record of a job that has completed and lives again: its own record will not stop it. */
 export function toBeReopened(record: GuardRecord, now: number): GuardRecord | undefined {
-  if (!record.done) return { ...record, expiresAt: undefined }
-  return hasExpired(record, now) ? undefined : { ...record, standsUntil: record.expiresAt }
+  return !record.done || hasExpired(record, now) ? undefined : { ...record, standsUntil: record.expiresAt }
 }
 
 /**
@@ -122,18 +118,13 @@ export function reopened(record: GuardRecord, now: number): GuardRecord {
 
 /**
  * What is left under the key when its holder ends without a result: what an earlier run of it gave; its own hold,
- * as long as the dead job is kept; or nothing.
+ * which goes with the dead job, however long that is kept; or nothing.
  */
-export function leftBehind(record: GuardRecord, heldUntil: number | undefined): GuardRecord | undefined {
+export function leftBehind(record: GuardRecord, isHeld: boolean): GuardRecord | undefined {
   const { standsUntil } = record
   if (standsUntil !== undefined)
     return { ...record, done: true, expiresAt: standsUntil, standsUntil: undefined }
-  return heldUntil === undefined ? undefined : { ...record, expiresAt: heldUntil }
-}
-
-/** Until when a job that ends so keeps its key. */
-export function heldAfter(job: GuardingJob, retain: number, now: number): number | undefined {
-  return retain > 0 && holdsKey(job) ? now + retain : undefined
+  return isHeld ? record : undefined
 }
 
 function isHeldBy(record: GuardRecord, who: Holder): boolean {

@@ -4,7 +4,6 @@ import { backoffDelay } from '../../src/core/backoff.js'
 import {
   findGuard,
   type GuardRecord,
-  heldAfter,
   holdsKey,
   judgeWord,
   leftBehind,
@@ -88,9 +87,9 @@ describe('what is found under a key', () => {
     expect(findGuard(open, b, 200, live)).toBe('busy')
     expect(findGuard(open, b, 99, gone)).toBe('done')
     expect(findGuard(open, b, 100, gone)).toBe('free')
-    expect(leftBehind(open, undefined)).toEqual({ ...done, byJob: true, since: 99 })
-    expect(leftBehind(open, 500), 'what stands is better than a hold').toEqual(leftBehind(open, undefined))
-    expect(leftBehind(ofJob, undefined)).toBeUndefined()
+    expect(leftBehind(open, false)).toEqual({ ...done, byJob: true, since: 99 })
+    expect(leftBehind(open, true), 'what stands is better than a hold').toEqual(leftBehind(open, false))
+    expect(leftBehind(ofJob, false)).toBeUndefined()
   })
 
   test('a record whose job died and left something done', () => {
@@ -98,10 +97,8 @@ describe('what is found under a key', () => {
     expect(holdsKey(dead)).toBe(true)
     expect(holdsKey({ ...dead, unwinds: false })).toBe(false)
     expect(holdsKey({ ...dead, state: 'cancelled' })).toBe(false)
-    expect([heldAfter(dead, 10, 5), heldAfter(dead, 0, 5)]).toEqual([15, undefined])
-    const kept = leftBehind(ofJob, 15)
-    expect(kept).toEqual({ ...ofJob, expiresAt: 15 })
-    expect(toBeReopened(kept as GuardRecord, 20)).toEqual(ofJob)
+    expect(leftBehind(ofJob, true)).toEqual(ofJob)
+    expect(toBeReopened(ofJob, 20), 'it has the key').toBeUndefined()
   })
 
   test('a lease, a job, a record', () => {

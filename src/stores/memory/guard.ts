@@ -4,7 +4,6 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
-  heldAfter,
   holdsKey,
   judgeWord,
   leftBehind,
@@ -14,7 +13,7 @@ import {
   toBeReopened,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
-import type { Outcome } from '../../core/lifecycle.js'
+import { leavesNothing, type Outcome } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -77,7 +76,7 @@ export function settleGuard(tables: Tables, entry: Entry, outcome: Outcome, now:
   if (record === undefined || record.done) return
   if (outcome.to !== 'completed') {
     const ended = { state: outcome.to, unwinds: job.unwinds === true }
-    return letGo(tables, key, record, heldAfter(ended, outcome.retain, now))
+    return letGo(tables, key, record, !leavesNothing(outcome) && holdsKey(ended))
   }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
 }
@@ -86,15 +85,15 @@ function completed(record: GuardRecord, result: string | undefined, expiresAt: n
   return { ...record, done: true, result, expiresAt, standsUntil: undefined }
 }
 
-/** Of a job that ends or becomes another one. What came of it stays. */
+/** Of a job that ends, goes or becomes another one. What came of it stays. */
 export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
   if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
 }
 
-function letGo({ guards }: Tables, key: string, record: GuardRecord, heldUntil?: number): void {
-  const left = leftBehind(record, heldUntil)
+function letGo({ guards }: Tables, key: string, record: GuardRecord, isHeld = false): void {
+  const left = leftBehind(record, isHeld)
   if (left === undefined) guards.delete(key)
   else guards.set(key, left)
 }

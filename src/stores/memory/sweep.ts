@@ -2,6 +2,7 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
 import type { Entry } from './entry.js'
+import { letGoOfGuard } from './guard.js'
 import { cancelUnwanted } from './operate.js'
 import { dueSchedules } from './schedule.js'
 import { spread } from './signal.js'
@@ -98,6 +99,7 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
       looked++
       if (goesOn(tables, entry, now)) continue
       pruned++
+      letGoOfGuard(tables, entry)
       tables.leave(entry)
       tables.jobs.delete(entry.job.id)
       tables.doomed.delete(entry)

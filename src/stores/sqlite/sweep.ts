@@ -5,7 +5,7 @@ import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
-import { makeGuardForgetting } from './guard.js'
+import { makeGuardForgetting, makeJobGuards } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type Finding, makeRepair } from './repair.js'
@@ -90,6 +90,7 @@ export function makeSweep(
   const keys = makeForgetting(tables)
   const repair = makeRepair(tables, families, waiting)
   const guards = makeGuardForgetting(tables)
+  const jobGuards = makeJobGuards(tables)
   const staying = makeStaying(tables, families)
 
   return async (request) => {
@@ -198,6 +199,7 @@ export function makeSweep(
   }
 
   function removeFinished(row: ExpiredRow): void {
+    jobGuards.gone(row.seq, stateName(row.state) as FinalState, tables.kind(row.kind))
     remove(only(row.seq))
     if (row.cause !== null) forgetDeath(row.cause)
     tally.add(row.kind, stateName(row.state), -1)
