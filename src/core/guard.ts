@@ -3,6 +3,7 @@
  * comes later gets the stored result instead of doing it again.
  */
 import { isFinal, type JobState } from './job.js'
+import { leavesNothing, type Outcome } from './lifecycle.js'
 
 /** Of a new job: written with its settlement. The job itself is the holder from its first claim to its end. */
 export interface NewGuard {
@@ -67,18 +68,25 @@ export interface GuardRecord {
 
 type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
 
-/** What decides whether a job that took a key still has it. */
-export interface GuardingJob {
-  readonly state: JobState
-  readonly unwinds: boolean
+/** Whether a job that a key is written for has it: it lives, or has kept it in its death. */
+export function holdsKey({ state, unwinds }: { state: JobState; unwinds: boolean }): boolean {
+  return !isFinal(state) || (state === 'dead' && unwinds)
 }
 
 /**
  * A job has its key until it ends. One that unwinds and died has left something done, or may have, even where none of
  * its steps is written: another must not do that again. It has the key until it has ended in a later life, or is gone.
+ * One that never began has done nothing.
  */
-export function holdsKey({ state, unwinds }: GuardingJob): boolean {
-  return !isFinal(state) || (state === 'dead' && unwinds)
+export function keepsKey(outcome: Outcome, { unwinds, hasBegun }: EndingJob): boolean {
+  if (leavesNothing(outcome)) return false
+  return holdsKey({ state: outcome.to, unwinds }) && (hasBegun || !outcome.idle)
+}
+
+interface EndingJob {
+  readonly unwinds: boolean
+  /** Its handler was called before. */
+  readonly hasBegun: boolean
 }
 
 /** What someone who comes to a key finds. A job that does not hold it, or is gone, is nobody, whatever is written. */

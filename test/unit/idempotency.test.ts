@@ -6,12 +6,15 @@ import {
   type GuardRecord,
   holdsKey,
   judgeWord,
+  keepsKey,
   leftBehind,
   lookAgainIn,
   reopened,
   toBeReopened,
 } from '../../src/core/guard.js'
 import { retryWindow } from '../../src/core/idempotency.js'
+import type { Failure } from '../../src/core/job.js'
+import { crashed } from '../../src/core/lifecycle.js'
 import { compileBackoff } from '../../src/core/options.js'
 
 describe('the longest retry window', () => {
@@ -94,9 +97,25 @@ describe('what is found under a key', () => {
 
   test('a record whose job died and left something done', () => {
     const dead = { state: 'dead', unwinds: true } as const
+    const failure = { message: 'lost' } as Failure
     expect(holdsKey(dead)).toBe(true)
     expect(holdsKey({ ...dead, unwinds: false })).toBe(false)
     expect(holdsKey({ ...dead, state: 'cancelled' })).toBe(false)
+    const death = crashed({ crashes: 0, maxCrashes: 1, cancelReason: undefined }, failure, {
+      completed: 1,
+      dead: 1,
+    })
+    const none = { ...death, idle: true }
+    const began = { unwinds: true, hasBegun: true }
+    const fresh = { unwinds: true, hasBegun: false }
+    expect([keepsKey(death, began), keepsKey(death, fresh), keepsKey(none, began)]).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(keepsKey(none, fresh), 'it has done nothing').toBe(false)
+    expect(keepsKey({ ...death, retain: 0 }, began), 'it is not kept').toBe(false)
+    expect(keepsKey(death, { ...began, unwinds: false })).toBe(false)
     expect(leftBehind(ofJob, true)).toEqual(ofJob)
     expect(toBeReopened(ofJob, 20), 'it has the key').toBeUndefined()
   })

@@ -6,6 +6,7 @@ import {
   type GuardResult,
   holdsKey,
   judgeWord,
+  keepsKey,
   leftBehind,
   lookAgainIn,
   type NewGuard,
@@ -13,7 +14,7 @@ import {
   toBeReopened,
 } from '../../core/guard.js'
 import { isFinal } from '../../core/job.js'
-import { leavesNothing, type Outcome } from '../../core/lifecycle.js'
+import type { Outcome } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
 import { Sorted } from './sorted.js'
 import type { Tables } from './tables.js'
@@ -75,8 +76,8 @@ export function settleGuard(tables: Tables, entry: Entry, outcome: Outcome, now:
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
   if (outcome.to !== 'completed') {
-    const ended = { state: outcome.to, unwinds: job.unwinds === true }
-    return letGo(tables, key, record, !leavesNothing(outcome) && holdsKey(ended))
+    const hasBegun = entry.story?.startedAt !== undefined
+    return letGo(tables, key, record, keepsKey(outcome, { unwinds: job.unwinds === true, hasBegun }))
   }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
 }

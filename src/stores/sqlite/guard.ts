@@ -6,11 +6,12 @@ import {
   type GuardResult,
   holdsKey,
   judgeWord,
+  keepsKey,
   lookAgainIn,
   type NewGuard,
 } from '../../core/guard.js'
 import { type FinalState, isFinal } from '../../core/job.js'
-import { leavesNothing, type Outcome } from '../../core/lifecycle.js'
+import type { Outcome } from '../../core/lifecycle.js'
 import { parse } from './parse.js'
 import { guard as sql } from './sql.generated.js'
 import { type Kind, stateName, type Tables, traits, unwinds } from './tables.js'
@@ -35,7 +36,7 @@ export function hasGuard(kind: { readonly traits: number }): boolean {
 export function makeJobGuards(tables: Tables): JobGuards {
   const { db } = tables
   const ofJob = db.prepare<[number], string | null>(sql.ofJob).pluck()
-  const guarded = db.prepare<[number], GuardedRow>(sql.guarded)
+  const guarded = db.prepare<[number], GuardedRow & { started_at: number | null }>(sql.guarded)
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
@@ -50,12 +51,13 @@ export function makeJobGuards(tables: Tables): JobGuards {
     },
     settled({ seq, kind }, id, outcome, now) {
       if (!isFinal(outcome.to)) return
-      const text = ofJob.get(seq) ?? null
+      const job = guarded.get(seq)
+      if (job === undefined) return
       if (outcome.to !== 'completed') {
-        const ended = { state: outcome.to, unwinds: unwinds(tables.kind(kind)) }
-        return letGo({ id, guard: text }, !leavesNothing(outcome) && holdsKey(ended))
+        const hasBegun = job.started_at !== null
+        return letGo(job, keepsKey(outcome, { unwinds: unwinds(tables.kind(kind)), hasBegun }))
       }
-      const own = parse<NewGuard>(text)
+      const own = parse<NewGuard>(job.guard)
       if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
     },
     reopen(seq, id, now) {

@@ -30,7 +30,7 @@ WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 SELECT guard FROM millrace_job WHERE seq = ?
 
 -- :guarded
-SELECT id, guard FROM millrace_job WHERE seq = ?
+SELECT id, guard, started_at FROM millrace_job WHERE seq = ?
 
 -- :holder
 SELECT state, kind FROM millrace_job WHERE id = ?
