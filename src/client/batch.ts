@@ -138,7 +138,9 @@ export class Batches {
     })
     const family: NewFamily = { flow: id, node: undefined, parents: [], waits: 'open', patience }
     const [result] = await this.runtime.store.insert([{ ...made, family }])
-    return new BatchHandle(id, result?.status === 'duplicate' ? 'duplicate' : 'inserted', this)
+    if (result?.status !== 'duplicate') return new BatchHandle(id, 'inserted', this)
+    await this.find(id)
+    return new BatchHandle(id, 'duplicate', this)
   }
 
   async #callback<I>(raw: Callback<I>, field: string, id: string): Promise<NewJob> {
@@ -235,7 +237,7 @@ function noBatch({ id, name, family }: JobRecord): MillraceError {
   const of = family === undefined ? '' : ` of flow ${family.flow}`
   return new MillraceError(
     'FLOW_TAKEN',
-    `${id} is no batch but a job '${name}'${of}; use the id of a batch that was made with mill.batch({ … }), or mill.job('${id}')`,
+    `${id} is no batch but a job '${name}'${of}; a batch needs an id of its own, and other jobs are found with mill.job('${id}')`,
     { field: 'id', value: id },
   )
 }

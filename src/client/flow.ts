@@ -2,13 +2,13 @@ import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError, queueFull } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
-import { isFinal, type NewJob } from '../core/job.js'
+import { isFinal, type JobRecord, type NewJob } from '../core/job.js'
 import { invalid, jobId, noUnknown } from '../core/options.js'
 import { type PlannedNode, type PlanStep, planChain, planGraph, planTree } from '../core/plan.js'
 import type { InsertResult } from '../core/store.js'
 import { newId } from '../system/ids.js'
 import { nextTurn } from '../system/turn.js'
-import { joinJob } from './built-in.js'
+import { batchJob, joinJob } from './built-in.js'
 import type { Declarations } from './declare.js'
 import type { Inspector, JobHandle } from './inspect.js'
 import { relative } from './relative.js'
@@ -68,6 +68,7 @@ export class Flows {
       for (const step of steps) {
         if ('complete' in step) site.complete(step.complete)
         else {
+          if (options.id !== undefined && step.add.ordinal === 0) await this.#refuseOther(id, step.add)
           const node = this.#prepare(site, step.add)
           site.add(node instanceof Promise ? await node : node)
         }
@@ -79,6 +80,15 @@ export class Flows {
       throw error
     }
     return this.#inspector.handle<R>(id, site.status)
+  }
+
+  /** Before anything is written: the children would become those of whatever has the id. */
+  async #refuseOther(id: string, { waits }: PlannedNode): Promise<void> {
+    const [record] = await this.#runtime.store.get([id])
+    if (record === undefined) return
+    const { name, family } = record
+    const isOther = family === undefined ? waits : family.flow !== id
+    if (isOther || name === batchJob.name) throw noFlow(record)
   }
 
   /** Asynchronous where something is: a schema, or limits that the store has not heard of. */
@@ -242,6 +252,15 @@ function tooManyToUndo(): MillraceError {
     `a flow can have ${bounds.batch} jobs with \`compensate\`; let each do more, or use a saga`,
     { field: 'compensate', limit: bounds.batch },
   )
+}
+
+function noFlow({ id, name, family }: JobRecord): MillraceError {
+  const of = family === undefined || family.flow === id ? '' : ` of flow ${family.flow}`
+  const what = name === batchJob.name ? 'a batch' : `a job '${name}'${of}`
+  return new MillraceError('FLOW_TAKEN', `${id} is there already, and no flow but ${what}; use another id`, {
+    field: 'id',
+    value: id,
+  })
 }
 
 function taken(id: string): MillraceError {

@@ -160,8 +160,8 @@ export function staysFor(retain: number): number {
   return Math.max(retain, stay)
 }
 
-export function staysUntil(expiresAt: number, now: number): number {
-  return Math.max(expiresAt, now) + stay
+export function staysUntil(now: number): number {
+  return now + stay
 }
 
 /**

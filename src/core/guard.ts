@@ -3,6 +3,7 @@
  * comes later gets the stored result instead of doing it again.
  */
 import { isFinal, type JobState } from './job.js'
+import { leavesNothing, type Outcome } from './lifecycle.js'
 
 /** Of a new job: written with its settlement. The job itself is the holder from its first claim to its end. */
 export interface NewGuard {
@@ -55,7 +56,7 @@ export interface GuardRecord {
   readonly done: boolean
   /** When the holder took it. */
   readonly since: number
-  /** End of a caller's lease or of the record's life; undefined while a job that has not ended has it. */
+  /** End of a caller's lease or of the record's life; undefined while a job has it. */
   readonly expiresAt: number | undefined
   readonly result: string | undefined
   /**
@@ -67,18 +68,25 @@ export interface GuardRecord {
 
 type Holder = Pick<GuardRecord, 'holder' | 'byJob'>
 
-/** What decides whether a job that took a key still has it. */
-export interface GuardingJob {
-  readonly state: JobState
-  readonly unwinds: boolean
+/** Whether a job that a key is written for has it: it lives, or has kept it in its death. */
+export function holdsKey({ state, unwinds }: { state: JobState; unwinds: boolean }): boolean {
+  return !isFinal(state) || (state === 'dead' && unwinds)
 }
 
 /**
  * A job has its key until it ends. One that unwinds and died has left something done, or may have, even where none of
  * its steps is written: another must not do that again. It has the key until it has ended in a later life, or is gone.
+ * One that never began has done nothing.
  */
-export function holdsKey({ state, unwinds }: GuardingJob): boolean {
-  return !isFinal(state) || (state === 'dead' && unwinds)
+export function keepsKey(outcome: Outcome, { unwinds, hasBegun }: EndingJob): boolean {
+  if (leavesNothing(outcome)) return false
+  return holdsKey({ state: outcome.to, unwinds }) && (hasBegun || !outcome.idle)
+}
+
+interface EndingJob {
+  readonly unwinds: boolean
+  /** Its handler was called before. */
+  readonly hasBegun: boolean
 }
 
 /** What someone who comes to a key finds. A job that does not hold it, or is gone, is nobody, whatever is written. */
@@ -103,13 +111,9 @@ function standsAgain({ standsUntil = Number.NEGATIVE_INFINITY }: GuardRecord, no
   return standsUntil > now
 }
 
-/**
- * The record of a job that lives again. Where it has completed, its own record will not stop it; where it died
- * with its key, it has that as long as it takes.
- */
+/** The record of a job that has completed and lives again: its own record will not stop it. */
 export function toBeReopened(record: GuardRecord, now: number): GuardRecord | undefined {
-  if (!record.done) return { ...record, expiresAt: undefined }
-  return hasExpired(record, now) ? undefined : { ...record, standsUntil: record.expiresAt }
+  return !record.done || hasExpired(record, now) ? undefined : { ...record, standsUntil: record.expiresAt }
 }
 
 /**
@@ -122,18 +126,13 @@ export function reopened(record: GuardRecord, now: number): GuardRecord {
 
 /**
  * What is left under the key when its holder ends without a result: what an earlier run of it gave; its own hold,
- * as long as the dead job is kept; or nothing.
+ * which goes with the dead job, however long that is kept; or nothing.
  */
-export function leftBehind(record: GuardRecord, heldUntil: number | undefined): GuardRecord | undefined {
+export function leftBehind(record: GuardRecord, isHeld: boolean): GuardRecord | undefined {
   const { standsUntil } = record
   if (standsUntil !== undefined)
     return { ...record, done: true, expiresAt: standsUntil, standsUntil: undefined }
-  return heldUntil === undefined ? undefined : { ...record, expiresAt: heldUntil }
-}
-
-/** Until when a job that ends so keeps its key. */
-export function heldAfter(job: GuardingJob, retain: number, now: number): number | undefined {
-  return retain > 0 && holdsKey(job) ? now + retain : undefined
+  return isHeld ? record : undefined
 }
 
 function isHeldBy(record: GuardRecord, who: Holder): boolean {

@@ -6,7 +6,7 @@ import { MillraceError } from '../core/errors.js'
 import { describeFailure } from '../core/failure.js'
 import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
 import type { ClaimedJob, FinalState } from '../core/job.js'
-import { cancelled, failed, type Outcome, snoozed } from '../core/lifecycle.js'
+import { cancelled, failed, type Outcome, putOff } from '../core/lifecycle.js'
 import { wakeBatch } from './batch-callbacks.js'
 import { linksOf } from './links.js'
 import type { Run } from './run.js'
@@ -32,7 +32,7 @@ export async function obstacle(
   const { first, dead, compensated } = await inTheWay(run.job.id, runtime)
   if (compensated !== undefined) {
     const below = await lookBelow(run.job.id, runtime)
-    if (!below.isQuiet) return snoozed(untilQuiet)
+    if (!below.isQuiet) return putOff(untilQuiet)
     run.consequences = await undoOf(below, runtime, jobs)
     const isUndone = below.isUndone || run.consequences !== undefined
     const so = isUndone ? 'what undoes the others was added' : 'nothing had to be undone'
@@ -62,11 +62,13 @@ async function inTheWay(id: string, runtime: Runtime): Promise<InTheWay> {
   return found
 }
 
+/** Nothing ran. */
 function dies(run: Run, runtime: Runtime, error: MillraceError): Outcome {
   error.stack = '' // of ours, where nobody looks for the reason
   const failure = describeFailure(run.job.name, error)
   const verdict = { failure, error, retryable: false, retryAfter: undefined, excused: true }
-  return failed(run.job, verdict, run.policy.backoff, run.policy.retain, runtime.random)
+  const outcome = failed(run.job, verdict, run.policy.backoff, run.policy.retain, runtime.random)
+  return { ...outcome, idle: true }
 }
 
 function ended({ child, name, end, failure }: LinkRecord) {

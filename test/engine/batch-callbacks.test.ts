@@ -143,12 +143,13 @@ describe('a batch', () => {
       ['j', "j is no batch but a job 'work'"],
     ] as const) {
       const refusal = { ...isNone, value: id, message: expect.stringContaining(what) }
-      for (const batch of [mill.batch(id), await mill.batch({ id, onComplete: { job: note, input: '' } })]) {
-        await expect(batch.seal()).rejects.toMatchObject(refusal)
-        await expect(batch.enqueue(work, 1)).rejects.toMatchObject(refusal)
-        await expect(batch.enqueueMany(work, [1])).rejects.toMatchObject(refusal)
-        await expect(batch.progress()).rejects.toMatchObject(refusal)
-      }
+      const made = mill.batch({ id, onComplete: { job: note, input: '' } })
+      await expect(made).rejects.toMatchObject(refusal)
+      const batch = mill.batch(id)
+      await expect(batch.seal()).rejects.toMatchObject(refusal)
+      await expect(batch.enqueue(work, 1)).rejects.toMatchObject(refusal)
+      await expect(batch.enqueueMany(work, [1])).rejects.toMatchObject(refusal)
+      await expect(batch.progress()).rejects.toMatchObject(refusal)
     }
   })
 

@@ -90,3 +90,42 @@ test('events say which of its jobs were there', async () => {
   expect((await add()).status).toBe('duplicate')
   expect(told).toEqual(ids.map((id) => [id, true]))
 })
+
+test('is refused where its id is that of a batch, a job or a part of another flow, and leaves that as it is', async () => {
+  const mill = testMill({ jobs: [part, sum] })
+  const spec = { job: sum, input: null, children: [{ job: part, input: 1 }] }
+  const batch = await mill.batch({ id: 'batch' })
+  await mill.enqueue(part, 1, { id: 'job' })
+  await mill.flow(spec, { id: 'flow' })
+  for (const id of ['batch', 'job', 'flow.0000001']) {
+    await expect(mill.flow(spec, { id })).rejects.toMatchObject({
+      code: 'FLOW_TAKEN',
+      field: 'id',
+      value: id,
+    })
+    const chain = mill.chain(
+      [
+        { job: part, input: 1 },
+        { job: sum, input: null },
+      ],
+      { id },
+    )
+    await expect(chain).rejects.toMatchObject({ code: 'FLOW_TAKEN' })
+  }
+  expect(await batch.progress()).toMatchObject({ jobs: 0, open: true })
+  for (const id of ['job', 'flow'])
+    await expect(mill.batch({ id })).rejects.toMatchObject({ code: 'FLOW_TAKEN', value: id })
+  expect((await mill.batch({ id: 'batch' })).status).toBe('duplicate')
+})
+
+test.each([
+  ['with children', { children: [{ job: part, input: 1 }] }],
+  ['without', {}],
+])('is a duplicate, waiting or over: %s', async (_, children) => {
+  const mill = testMill({ jobs: [part, sum] })
+  const add = () => mill.flow({ job: sum, input: null, ...children }, { id: 'flow' })
+  expect((await add()).status).toBe('inserted')
+  expect((await add()).status).toBe('duplicate')
+  await mill.drain()
+  expect((await add()).status).toBe('duplicate')
+})

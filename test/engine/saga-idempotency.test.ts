@@ -1,6 +1,7 @@
 import { defineSaga } from 'millrace/saga'
 import { describe, expect, test } from 'vitest'
 import { enqueued, no, quick } from './faulty-sagas.js'
+import { makeFragile } from './flow-jobs.js'
 import { storeOf, testMill } from './mill.js'
 
 describe('a saga with an idempotency key', () => {
@@ -58,6 +59,30 @@ describe('a saga with an idempotency key', () => {
     expect([await first.state(), await second.state()]).toEqual(['cancelled', 'completed'])
     expect(log).toEqual(['first a', 'first undo a', 'first undo a', 'second a'])
   })
+
+  for (const onFailure of ['fail', 'compensate'] as const) {
+    test(`lets go of its key when it dies of a child before it began: ${onFailure}`, async () => {
+      const log: string[] = []
+      const definition = keyed(log)
+      const { fragile, mend } = makeFragile()
+      const mill = testMill({ jobs: [definition, fragile] })
+      const children = [{ job: fragile, input: null, onFailure }]
+      const add = (id: string) => mill.flow({ job: definition, input: { key: 'k' }, children }, { id })
+      const first = await add('first')
+      await mill.drain()
+      await mill.dead.retry('first.0000001')
+      await mill.drain()
+      expect(await first.state()).toBe('dead')
+      mend()
+      const second = await add('second')
+      await mill.drain()
+      expect([await second.state(), log]).toEqual(['completed', ['second a']])
+      await mill.dead.retry('first.0000001')
+      await mill.drain({ later: true })
+      expect(await first.state()).toBe(onFailure === 'fail' ? 'completed' : 'dead')
+      expect(log, 'the other has done it').toEqual(['second a'])
+    })
+  }
 
   test('undoes what it did though another has completed under the key that it has now', async () => {
     let down = true

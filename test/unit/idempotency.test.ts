@@ -4,15 +4,17 @@ import { backoffDelay } from '../../src/core/backoff.js'
 import {
   findGuard,
   type GuardRecord,
-  heldAfter,
   holdsKey,
   judgeWord,
+  keepsKey,
   leftBehind,
   lookAgainIn,
   reopened,
   toBeReopened,
 } from '../../src/core/guard.js'
 import { retryWindow } from '../../src/core/idempotency.js'
+import type { Failure } from '../../src/core/job.js'
+import { crashed } from '../../src/core/lifecycle.js'
 import { compileBackoff } from '../../src/core/options.js'
 
 describe('the longest retry window', () => {
@@ -88,20 +90,34 @@ describe('what is found under a key', () => {
     expect(findGuard(open, b, 200, live)).toBe('busy')
     expect(findGuard(open, b, 99, gone)).toBe('done')
     expect(findGuard(open, b, 100, gone)).toBe('free')
-    expect(leftBehind(open, undefined)).toEqual({ ...done, byJob: true, since: 99 })
-    expect(leftBehind(open, 500), 'what stands is better than a hold').toEqual(leftBehind(open, undefined))
-    expect(leftBehind(ofJob, undefined)).toBeUndefined()
+    expect(leftBehind(open, false)).toEqual({ ...done, byJob: true, since: 99 })
+    expect(leftBehind(open, true), 'what stands is better than a hold').toEqual(leftBehind(open, false))
+    expect(leftBehind(ofJob, false)).toBeUndefined()
   })
 
   test('a record whose job died and left something done', () => {
     const dead = { state: 'dead', unwinds: true } as const
+    const failure = { message: 'lost' } as Failure
     expect(holdsKey(dead)).toBe(true)
     expect(holdsKey({ ...dead, unwinds: false })).toBe(false)
     expect(holdsKey({ ...dead, state: 'cancelled' })).toBe(false)
-    expect([heldAfter(dead, 10, 5), heldAfter(dead, 0, 5)]).toEqual([15, undefined])
-    const kept = leftBehind(ofJob, 15)
-    expect(kept).toEqual({ ...ofJob, expiresAt: 15 })
-    expect(toBeReopened(kept as GuardRecord, 20)).toEqual(ofJob)
+    const death = crashed({ crashes: 0, maxCrashes: 1, cancelReason: undefined }, failure, {
+      completed: 1,
+      dead: 1,
+    })
+    const none = { ...death, idle: true }
+    const began = { unwinds: true, hasBegun: true }
+    const fresh = { unwinds: true, hasBegun: false }
+    expect([keepsKey(death, began), keepsKey(death, fresh), keepsKey(none, began)]).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(keepsKey(none, fresh), 'it has done nothing').toBe(false)
+    expect(keepsKey({ ...death, retain: 0 }, began), 'it is not kept').toBe(false)
+    expect(keepsKey(death, { ...began, unwinds: false })).toBe(false)
+    expect(leftBehind(ofJob, true)).toEqual(ofJob)
+    expect(toBeReopened(ofJob, 20), 'it has the key').toBeUndefined()
   })
 
   test('a lease, a job, a record', () => {

@@ -4,9 +4,9 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
-  heldAfter,
   holdsKey,
   judgeWord,
+  keepsKey,
   leftBehind,
   lookAgainIn,
   type NewGuard,
@@ -76,8 +76,8 @@ export function settleGuard(tables: Tables, entry: Entry, outcome: Outcome, now:
   const record = heldBy(tables, key, job.id)
   if (record === undefined || record.done) return
   if (outcome.to !== 'completed') {
-    const ended = { state: outcome.to, unwinds: job.unwinds === true }
-    return letGo(tables, key, record, heldAfter(ended, outcome.retain, now))
+    const hasBegun = entry.story?.startedAt !== undefined
+    return letGo(tables, key, record, keepsKey(outcome, { unwinds: job.unwinds === true, hasBegun }))
   }
   tables.guards.set(key, completed(record, outcome.result, now + retain))
 }
@@ -86,15 +86,15 @@ function completed(record: GuardRecord, result: string | undefined, expiresAt: n
   return { ...record, done: true, result, expiresAt, standsUntil: undefined }
 }
 
-/** Of a job that ends or becomes another one. What came of it stays. */
+/** Of a job that ends, goes or becomes another one. What came of it stays. */
 export function letGoOfGuard(tables: Tables, { job }: Entry): void {
   if (job.guard === undefined) return
   const record = heldBy(tables, job.guard.key, job.id)
   if (record?.done === false || record?.standsUntil !== undefined) letGo(tables, job.guard.key, record)
 }
 
-function letGo({ guards }: Tables, key: string, record: GuardRecord, heldUntil?: number): void {
-  const left = leftBehind(record, heldUntil)
+function letGo({ guards }: Tables, key: string, record: GuardRecord, isHeld = false): void {
+  const left = leftBehind(record, isHeld)
   if (left === undefined) guards.delete(key)
   else guards.set(key, left)
 }

@@ -98,7 +98,7 @@ function apply(tables: Tables, entry: Entry, outcome: Outcome, lease: Lease, now
   if (outcome.spent) story.attempt++
   if (outcome.crashed) story.crashes++
   story.retryDelay = to === 'retrying' ? outcome.delay : 0
-  if (!outcome.idle || isFinal(to)) story.startedAt = lease.at
+  if (!outcome.idle || to === 'completed') story.startedAt = lease.at
   story.finishedAt = isFinal(to) ? now : undefined
   story.result = outcome.result
   // One that unwinds has its reason until it has ended.

@@ -9,14 +9,17 @@ export function mayBeRemoved(tables: Tables, entry: Entry): boolean {
   return isFree(tables, entry, 'operator')
 }
 
-/** Of one whose retention is over: whether it is kept until its flow is. */
-export function goesOn(tables: Tables, entry: Entry, now: number): boolean {
-  if (isFree(tables, entry, 'retention')) return false
+/** Whether it is kept until its flow is over. */
+export function isNeeded(tables: Tables, entry: Entry): boolean {
+  return !isFree(tables, entry, 'retention')
+}
+
+/** Its retention is over, and its flow is not. */
+export function postpone(tables: Tables, entry: Entry, now: number): void {
   const shelf = tables.shelves[entry.state as FinalState]
   shelf.delete(entry)
-  entry.rank = staysUntil(entry.rank, now)
+  entry.rank = staysUntil(now)
   shelf.add(entry)
-  return true
 }
 
 function isFree(tables: Tables, entry: Entry, by: Parameters<typeof mayGo>[1]): boolean {

@@ -2,11 +2,12 @@ import type { FinalState } from '../../core/job.js'
 import type { OrphanedJob, SweepReport, SweepRequest } from '../../core/store.js'
 import { forgetKeys } from './dedupe.js'
 import type { Entry } from './entry.js'
+import { letGoOfGuard } from './guard.js'
 import { cancelUnwanted } from './operate.js'
 import { dueSchedules } from './schedule.js'
 import { spread } from './signal.js'
 import { precedes } from './sorted.js'
-import { goesOn } from './staying.js'
+import { isNeeded, postpone } from './staying.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 import type { Worker } from './worker.js'
@@ -91,20 +92,37 @@ function soonest({ shelves }: Tables): Entry | undefined {
 function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): number {
   let pruned = 0
   for (const [state, most] of finished(keep)) {
-    const shelf = tables.shelves[state]
-    let looked = pruned
-    for (let entry = shelf.first; looked < limit && entry !== undefined; entry = shelf.first) {
-      if (entry.rank > now && shelf.size <= most) break
-      looked++
-      if (goesOn(tables, entry, now)) continue
+    pruned += pruneExpired(tables, state, now, limit - pruned)
+    const excess = Math.min(tables.shelves[state].size - most, limit - pruned)
+    const surplus = tables.surplus.find(tables, state, excess, limit)
+    for (const entry of surplus) forget(tables, entry)
+    pruned += surplus.length
+  }
+  return pruned
+}
+
+function pruneExpired(tables: Tables, state: FinalState, now: number, limit: number): number {
+  const shelf = tables.shelves[state]
+  let pruned = 0
+  for (let looked = 0; looked < limit; looked++) {
+    const entry = shelf.first
+    if (entry === undefined || entry.rank > now) break
+    if (isNeeded(tables, entry)) {
+      postpone(tables, entry, now)
+    } else {
+      forget(tables, entry)
       pruned++
-      tables.leave(entry)
-      tables.jobs.delete(entry.job.id)
-      tables.doomed.delete(entry)
-      entry.kind.totals.pruned++
     }
   }
   return pruned
+}
+
+function forget(tables: Tables, entry: Entry): void {
+  letGoOfGuard(tables, entry)
+  tables.leave(entry)
+  tables.jobs.delete(entry.job.id)
+  tables.doomed.delete(entry)
+  entry.kind.totals.pruned++
 }
 
 /** Cancelled jobs share the bound of completed ones. */

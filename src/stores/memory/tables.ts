@@ -11,6 +11,7 @@ import { Schedules } from './schedule.js'
 import { Mailbox } from './signal.js'
 import { Sorted } from './sorted.js'
 import { Signals } from './subscribe.js'
+import { Surplus } from './surplus.js'
 import { type ParkingGate, Places, type Traffic, type TrafficLine } from './traffic.js'
 import { Waiters } from './waiting.js'
 import { Worker } from './worker.js'
@@ -34,6 +35,7 @@ export class Tables {
   readonly holders = new Holders()
   /** Idempotency keys. */
   readonly guards = new Guards()
+  readonly surplus = new Surplus()
   readonly schedules = new Schedules()
   /** Signals that are kept, and the blocked jobs that wait for some. */
   readonly mailbox = new Mailbox()

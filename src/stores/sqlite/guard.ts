@@ -4,17 +4,17 @@ import {
   type GuardRecord,
   type GuardRequest,
   type GuardResult,
-  heldAfter,
   holdsKey,
   judgeWord,
+  keepsKey,
   lookAgainIn,
   type NewGuard,
 } from '../../core/guard.js'
-import { isFinal } from '../../core/job.js'
+import { type FinalState, isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { parse } from './parse.js'
 import { guard as sql } from './sql.generated.js'
-import { stateName, type Tables, traits, unwinds } from './tables.js'
+import { type Kind, stateName, type Tables, traits, unwinds } from './tables.js'
 import type { Lease } from './token.js'
 
 /** Guards of jobs, inside the current transaction. Only kinds with the trait come here. */
@@ -25,6 +25,8 @@ export interface JobGuards {
   settled(lease: Lease, id: string, outcome: Outcome, now: number): void
   /** A job that lives again will take the key that its own record is under. */
   reopen(seq: number, id: string, now: number): void
+  /** The job goes: what it held is free. */
+  gone(seq: number, state: FinalState, kind: Kind): void
 }
 
 export function hasGuard(kind: { readonly traits: number }): boolean {
@@ -34,6 +36,7 @@ export function hasGuard(kind: { readonly traits: number }): boolean {
 export function makeJobGuards(tables: Tables): JobGuards {
   const { db } = tables
   const ofJob = db.prepare<[number], string | null>(sql.ofJob).pluck()
+  const guarded = db.prepare<[number], GuardedRow & { started_at: number | null }>(sql.guarded)
   const complete = db.prepare(sql.complete)
   const keys = makeKeys(tables)
   const letGo = makeLetGo(tables)
@@ -48,30 +51,33 @@ export function makeJobGuards(tables: Tables): JobGuards {
     },
     settled({ seq, kind }, id, outcome, now) {
       if (!isFinal(outcome.to)) return
-      const text = ofJob.get(seq) ?? null
+      const job = guarded.get(seq)
+      if (job === undefined) return
       if (outcome.to !== 'completed') {
-        const ended = { state: outcome.to, unwinds: unwinds(tables.kind(kind)) }
-        return letGo({ id, guard: text }, heldAfter(ended, outcome.retain, now))
+        const hasBegun = job.started_at !== null
+        return letGo(job, keepsKey(outcome, { unwinds: unwinds(tables.kind(kind)), hasBegun }))
       }
-      const own = parse<NewGuard>(text)
+      const own = parse<NewGuard>(job.guard)
       if (own !== undefined) complete.run(outcome.result ?? null, now + own.retain, own.key, id, 1)
     },
     reopen(seq, id, now) {
       reopen({ id, guard: ofJob.get(seq) ?? null }, now)
     },
+    gone(seq, state, kind) {
+      if (!hasGuard(kind) || !holdsKey({ state, unwinds: unwinds(kind) })) return
+      letGo(guarded.get(seq) as GuardedRow)
+    },
   }
 }
 
-/** Lets go of the key of a job that ends or becomes another one. What came of it stays; see leftBehind in core/guard.ts. */
-export function makeLetGo({ db }: Tables): (job: GuardedRow, heldUntil?: number) => void {
+/** Lets go of the key of a job that ends, goes or becomes another one. What came of it stays; see leftBehind in core/guard.ts. */
+export function makeLetGo({ db }: Tables): (job: GuardedRow, isHeld?: boolean) => void {
   const leaveBehind = db.prepare(sql.leaveBehind)
-  const holdOn = db.prepare(sql.holdOn)
   const letGo = db.prepare(sql.letGo)
-  return ({ id, guard }, heldUntil) => {
+  return ({ id, guard }, isHeld = false) => {
     const own = parse<NewGuard>(guard)
     if (own === undefined || leaveBehind.run(own.key, id).changes === 1) return
-    if (heldUntil === undefined) letGo.run(own.key, id, 1)
-    else holdOn.run(heldUntil, own.key, id)
+    if (!isHeld) letGo.run(own.key, id, 1)
   }
 }
 

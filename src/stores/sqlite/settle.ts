@@ -176,7 +176,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         outcome.crashed ? 1 : 0,
         outcome.to === 'retrying' ? outcome.delay : 0,
         dueAt ?? null,
-        outcome.idle && !final ? null : at,
+        outcome.idle && outcome.to !== 'completed' ? null : at,
         final ? now : null,
         final ? now + outcome.retain : null,
         outcome.result ?? null,

@@ -275,8 +275,7 @@ UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = N
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 `,
   toBeReopened: `
-UPDATE millrace_guard SET stands_until = iif(done, expires_at, stands_until), expires_at = iif(done, expires_at, NULL)
-WHERE key = ? AND holder = ? AND by_job = 1 AND (done = 0 OR expires_at > ?)
+UPDATE millrace_guard SET stands_until = expires_at WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
 `,
   reopen: `
 UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL WHERE key = ?
@@ -288,8 +287,8 @@ WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
   ofJob: `
 SELECT guard FROM millrace_job WHERE seq = ?
 `,
-  holdOn: `
-UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
+  guarded: `
+SELECT id, guard, started_at FROM millrace_job WHERE seq = ?
 `,
   holder: `
 SELECT state, kind FROM millrace_job WHERE id = ?
@@ -598,13 +597,14 @@ UPDATE millrace_job SET state = 1, ready_at = ?, due_at = NULL WHERE seq = ?
 SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
 `,
   expired: `
-SELECT seq, kind, state, cause FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+SELECT seq, kind, state, cause, expires_at FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+`,
+  finished: `
+SELECT seq, kind, state, cause, expires_at FROM millrace_job
+WHERE state = ? AND expires_at IS NOT NULL AND (expires_at, seq) > (?, ?) ORDER BY expires_at, seq LIMIT ?
 `,
   lastOf: `
 SELECT state FROM millrace_job WHERE id = ? AND seq <> ?
-`,
-  expiresAt: `
-SELECT expires_at FROM millrace_job WHERE seq = ?
 `,
   postpone: `
 UPDATE millrace_job SET expires_at = ? WHERE seq = ?

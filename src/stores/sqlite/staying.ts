@@ -7,8 +7,10 @@ import { stateName, stays, type Tables } from './tables.js'
 export interface Staying {
   /** Whether an operator may remove it. */
   mayGo(job: StoredJob): boolean
-  /** Of one whose retention is over: whether it is kept for longer. */
-  goesOn(job: StoredJob, now: number): boolean
+  /** Whether it is kept until its flow is over. */
+  isNeeded(job: StoredJob): boolean
+  /** Its retention is over, and its flow is not. */
+  postpone(job: StoredJob, now: number): void
 }
 
 interface StoredJob {
@@ -19,16 +21,12 @@ interface StoredJob {
 export function makeStaying(tables: Tables, families: Families): Staying {
   const { db } = tables
   const lastOf = db.prepare<[string, number], number>(sql.lastOf).pluck()
-  const expiresAt = db.prepare<[number], number>(sql.expiresAt).pluck()
   const postpone = db.prepare(sql.postpone)
 
   return {
     mayGo: (job) => isFree(job, 'operator'),
-    goesOn(job, now) {
-      if (isFree(job, 'retention')) return false
-      postpone.run(staysUntil(expiresAt.get(job.seq) as number, now), job.seq)
-      return true
-    },
+    isNeeded: (job) => !isFree(job, 'retention'),
+    postpone: ({ seq }, now) => void postpone.run(staysUntil(now), seq),
   }
 
   function isFree({ seq, kind }: StoredJob, by: Parameters<typeof mayGo>[1]): boolean {

@@ -5,7 +5,7 @@ import type { Connection } from './connection.js'
 import { makeForgetting } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
-import { makeGuardForgetting } from './guard.js'
+import { makeGuardForgetting, makeJobGuards } from './guard.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type Finding, makeRepair } from './repair.js'
@@ -14,6 +14,7 @@ import { makeForgetDeath, type Remove } from './settle.js'
 import type { SignalVerb } from './signal.js'
 import { sweep as sql } from './sql.generated.js'
 import { makeStaying } from './staying.js'
+import { type FinishedRow, makeFindSurplus } from './surplus.js'
 import { stateName, stateNumber, type Tables, unwinds } from './tables.js'
 import { leaseToken } from './token.js'
 import type { Places, Traffic } from './traffic.js'
@@ -43,10 +44,6 @@ interface DueRow {
   readonly seq: number
   readonly kind: number
   readonly state: number
-}
-
-interface ExpiredRow extends DueRow {
-  readonly cause: string | null
 }
 
 interface OrphanRow {
@@ -81,7 +78,7 @@ export function makeSweep(
   const due = db.prepare<[number, number], DueRow>(sql.due)
   const promoteOne = db.prepare(sql.promote)
   const nextDue = db.prepare<[], number | null>(sql.nextDue).pluck()
-  const expired = db.prepare<[number, number, number], ExpiredRow>(sql.expired)
+  const expired = db.prepare<[number, number, number], FinishedRow>(sql.expired)
   const kept = db.prepare<[string], number>(sql.kept).pluck()
   const lost = db.prepare<[number, number], { num: number; id: string }>(sql.lost)
   const orphans = db.prepare<[number, number], OrphanRow>(sql.orphans)
@@ -90,7 +87,9 @@ export function makeSweep(
   const keys = makeForgetting(tables)
   const repair = makeRepair(tables, families, waiting)
   const guards = makeGuardForgetting(tables)
+  const jobGuards = makeJobGuards(tables)
   const staying = makeStaying(tables, families)
+  const findSurplus = makeFindSurplus(tables, staying)
 
   return async (request) => {
     const now = clock.now()
@@ -133,10 +132,11 @@ export function makeSweep(
     return due.get(now, 1) !== undefined
   }
 
-  function hasExpired(now: number, { keep }: SweepRequest): boolean {
+  function hasExpired(now: number, { keep, limit }: SweepRequest): boolean {
     return finished(keep).some(
       ([state, most]) =>
-        expired.get(stateNumber[state], now, 1) !== undefined || (kept.get(state) as number) > most,
+        expired.get(stateNumber[state], now, 1) !== undefined ||
+        findSurplus(state, Math.min((kept.get(state) as number) - most, 1), limit).length > 0,
     )
   }
 
@@ -177,27 +177,32 @@ export function makeSweep(
   function prune(now: number, { limit, keep }: SweepRequest): number {
     let pruned = 0
     for (const [state, most] of finished(keep)) {
-      const old = removeAll(expired.all(stateNumber[state], now, limit - pruned), now)
+      const old = removeExpired(expired.all(stateNumber[state], now, limit - pruned), now)
       pruned += old
       const excess = Math.min((kept.get(state) as number) - old - most, limit - pruned)
-      if (excess <= 0) continue
-      pruned += removeAll(expired.all(stateNumber[state], Number.MAX_SAFE_INTEGER, excess), now)
+      const surplus = findSurplus(state, excess, limit)
+      for (const row of surplus) removeFinished(row)
+      pruned += surplus.length
     }
     return pruned
   }
 
   /** Returns how many of them are gone. */
-  function removeAll(rows: readonly ExpiredRow[], now: number): number {
+  function removeExpired(rows: readonly FinishedRow[], now: number): number {
     let removed = 0
     for (const row of rows) {
-      if (staying.goesOn(row, now)) continue
-      removeFinished(row)
-      removed++
+      if (staying.isNeeded(row)) {
+        staying.postpone(row, now)
+      } else {
+        removeFinished(row)
+        removed++
+      }
     }
     return removed
   }
 
-  function removeFinished(row: ExpiredRow): void {
+  function removeFinished(row: FinishedRow): void {
+    jobGuards.gone(row.seq, stateName(row.state) as FinalState, tables.kind(row.kind))
     remove(only(row.seq))
     if (row.cause !== null) forgetDeath(row.cause)
     tally.add(row.kind, stateName(row.state), -1)

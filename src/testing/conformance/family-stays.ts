@@ -80,6 +80,48 @@ export function familyStaysTests(test: Test): void {
     assert.deepEqual(await kept(store, parts), ['a', 'b'])
   })
 
+  test('too many are kept: what stays is not kept for longer by that, and goes when its flow is over', async ({
+    store,
+    advance,
+  }) => {
+    const last = parent()
+    const parts = ['a', 'b', 'c'].map((id) => staying(last, id))
+    await store.insert([last, ...parts])
+    for (const job of await claim(store, 3)) await settle(store, job, complete('1', gone))
+    const crowded = { keep: { completed: 1, dead: 1 } }
+    for (let i = 0; i < 5; i++) await sweep(store, crowded)
+    await endNext(store, complete('1', { completed: 9 * hour, dead: 0 }))
+    await sweep(store, crowded)
+    assert.deepEqual(await kept(store, [last, ...parts]), [last.id])
+    await advance(hour)
+    assert.equal((await sweep(store)).pruned, 0)
+  })
+
+  test('its retention ends an hour after a sweep that found it needed, however many sweeps there were', async ({
+    store,
+    advance,
+  }) => {
+    const last = parent()
+    const parts = ['a', 'b', 'c'].map((id) => staying(last, id))
+    await store.insert([last, ...parts])
+    for (const job of await claim(store, 3)) await settle(store, job, complete('1', gone))
+    for (let i = 0; i < 5; i++) await sweep(store, { keep: { completed: 1, dead: 1 } })
+    await endNext(store, complete('1', gone))
+    await advance(hour)
+    assert.equal((await sweep(store)).pruned, 3)
+  })
+
+  test('more that stay than a sweep looks at do not hide others that are too many', async ({ store }) => {
+    const last = parent()
+    const parts = ['a', 'b', 'c', 'd', 'e'].map((id) => staying(last, id))
+    const other = childOf([last], { id: 'o' })
+    await store.insert([last, ...parts, other])
+    for (const job of await claim(store, 6))
+      await settle(store, job, complete('1', { completed: 2 * hour, dead: 0 }))
+    for (let i = 0; i < 3; i++) await sweep(store, { limit: 2, keep: { completed: 0, dead: 0 } })
+    assert.deepEqual(await kept(store, [...parts, other]), ['a', 'b', 'c', 'd', 'e'])
+  })
+
   test('one that is cancelled while it waits stays too', async ({ store, advance }) => {
     const last = parent()
     await store.insert([last, staying(last, 'a'), childOf([last], { id: 'b' })])

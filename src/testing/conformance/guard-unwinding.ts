@@ -1,7 +1,20 @@
 import assert from 'node:assert/strict'
+import type { NewFamily } from '../../core/family.js'
 import type { Store } from '../../core/store.js'
+import { childOf, parent } from './family-jobs.js'
 import { foundBy, guarded } from './guard-jobs.js'
-import { claimOne, complete, die, replay, retention, running, settle, sweep, type Test } from './helpers.js'
+import {
+  claimOne,
+  complete,
+  die,
+  exists,
+  replay,
+  retention,
+  running,
+  settle,
+  sweep,
+  type Test,
+} from './helpers.js'
 import { done } from './steps.js'
 
 export function guardUnwindingTests(test: Test): void {
@@ -48,6 +61,26 @@ export function guardUnwindingTests(test: Test): void {
     assert.equal((await foundBy(store)).status, 'begun')
   })
 
+  test('one that stays has its key as long as it is there, and another has it afterwards', async ({
+    store,
+    advance,
+  }) => {
+    const last = parent({ queue: 'main' })
+    const job = childOf([last], unwinds)
+    await store.insert([last, { ...job, family: { ...(job.family as NewFamily), stays: true } }])
+    await settle(store, await claimOne(store), die())
+    await settle(store, await claimOne(store), die(undefined, { completed: 0, dead: 9 * hour }))
+    for (let i = 0; i < 3; i++) {
+      await advance(hour)
+      await sweep(store)
+      assert.deepEqual([await exists(store, job.id), (await foundBy(store)).status], [true, 'busy'])
+    }
+    await store.operate({ ids: [last.id] }, { do: 'remove' })
+    await advance(hour)
+    await sweep(store)
+    assert.deepEqual([await exists(store, job.id), (await foundBy(store)).status], [false, 'begun'])
+  })
+
   test('one that was replayed has it as long as it takes', async ({ store, advance }) => {
     const job = await running(store, unwinds)
     await settle(store, job, die(), { report })
@@ -58,5 +91,6 @@ export function guardUnwindingTests(test: Test): void {
   })
 }
 
+const hour = 3_600_000
 const unwinds = { ...guarded(), queue: 'main', unwinds: true }
 const report = { progress: undefined, logs: undefined, steps: [done('s')] }

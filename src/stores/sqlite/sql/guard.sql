@@ -17,8 +17,7 @@ UPDATE millrace_guard SET done = 1, result = ?, expires_at = ?, stands_until = N
 DELETE FROM millrace_guard WHERE key = ? AND holder = ? AND by_job = ? AND done = 0
 
 -- :toBeReopened  see toBeReopened in core/guard.ts
-UPDATE millrace_guard SET stands_until = iif(done, expires_at, stands_until), expires_at = iif(done, expires_at, NULL)
-WHERE key = ? AND holder = ? AND by_job = 1 AND (done = 0 OR expires_at > ?)
+UPDATE millrace_guard SET stands_until = expires_at WHERE key = ? AND holder = ? AND by_job = 1 AND done = 1 AND expires_at > ?
 
 -- :reopen  see reopened in core/guard.ts
 UPDATE millrace_guard SET done = 0, since = ?, expires_at = NULL WHERE key = ?
@@ -30,8 +29,8 @@ WHERE key = ? AND holder = ? AND by_job = 1 AND stands_until IS NOT NULL
 -- :ofJob
 SELECT guard FROM millrace_job WHERE seq = ?
 
--- :holdOn  the job that has it is dead and left something done
-UPDATE millrace_guard SET expires_at = ? WHERE key = ? AND holder = ? AND by_job = 1 AND done = 0
+-- :guarded
+SELECT id, guard, started_at FROM millrace_job WHERE seq = ?
 
 -- :holder
 SELECT state, kind FROM millrace_job WHERE id = ?

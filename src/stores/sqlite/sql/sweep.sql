@@ -8,13 +8,14 @@ UPDATE millrace_job SET state = 1, ready_at = ?, due_at = NULL WHERE seq = ?
 SELECT min(due_at) FROM millrace_job WHERE due_at IS NOT NULL
 
 -- :expired
-SELECT seq, kind, state, cause FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+SELECT seq, kind, state, cause, expires_at FROM millrace_job WHERE state = ? AND expires_at <= ? ORDER BY expires_at LIMIT ?
+
+-- :finished  those behind a place, closest to their expiry first
+SELECT seq, kind, state, cause, expires_at FROM millrace_job
+WHERE state = ? AND expires_at IS NOT NULL AND (expires_at, seq) > (?, ?) ORDER BY expires_at, seq LIMIT ?
 
 -- :lastOf  the job that a flow leads to, for another one of it
 SELECT state FROM millrace_job WHERE id = ? AND seq <> ?
-
--- :expiresAt
-SELECT expires_at FROM millrace_job WHERE seq = ?
 
 -- :postpone
 UPDATE millrace_job SET expires_at = ? WHERE seq = ?

@@ -1,0 +1,31 @@
+import type { FinalState } from '../../core/job.js'
+import type { Entry } from './entry.js'
+import type { Ranked } from './sorted.js'
+import { isNeeded } from './staying.js'
+import type { Tables } from './tables.js'
+
+const start: Ranked = { rank: Number.NEGATIVE_INFINITY, seq: 0 }
+
+/** Finished jobs beyond the number that is kept: those closest to their expiry, without those that stay. */
+export class Surplus {
+  /** Where a look ended that found none but those that stay: the next one goes on from there. */
+  readonly #ends = new Map<FinalState, Ranked>()
+
+  find(tables: Tables, state: FinalState, count: number, looks: number): Entry[] {
+    const from = this.#ends.get(state) ?? start
+    const found: Entry[] = []
+    let last: Entry | undefined
+    let looked = 0
+    if (count > 0 && looks > 0) {
+      for (const entry of tables.shelves[state].after(from.rank, from.seq)) {
+        last = entry
+        if (!isNeeded(tables, entry)) found.push(entry)
+        if (++looked === looks || found.length === count) break
+      }
+    }
+    if (found.length > 0) return found
+    if (last === undefined || looked < looks) this.#ends.delete(state)
+    else this.#ends.set(state, { rank: last.rank, seq: last.seq })
+    return found
+  }
+}
