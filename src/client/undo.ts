@@ -26,7 +26,7 @@ export function makeUndo(
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
   done: readonly LinkRecord[],
-  waitersOf: (child: string) => readonly string[],
+  waitersOf: (link: LinkRecord) => readonly string[],
 ): NewJob[] {
   const last = done.length - 1
   // Named after what is undone and when that was done: whoever finds that it has to be undone, it is so once.
@@ -47,7 +47,7 @@ export function makeUndo(
         patience: 0,
         // Another parent may have added some of these before.
         loose: true,
-        undoes: { child, endedAt, parents: waitersOf(child) },
+        undoes: { child, endedAt, parents: waitersOf(link) },
       },
     }
   })

@@ -93,12 +93,12 @@ export interface LinkRecord {
   readonly undone: boolean
 }
 
-/** Whether a link keeps that this was undone: this time that the child completed, or a later one. */
+/** Whether a link keeps that this was undone: this time that the child completed, not an earlier or a later one. */
 export function keepsUndone(
   { undone, endedAt = 0 }: Pick<LinkRecord, 'undone' | 'endedAt'>,
   completion: Completion,
 ): boolean {
-  return undone && endedAt >= completion.endedAt
+  return undone && endedAt === completion.endedAt
 }
 
 /** Whether a link is of what is undone: not if the child was replayed since, which is another time. */
@@ -106,7 +106,7 @@ export function isCompletion(
   { end, endedAt = 0 }: Pick<LinkRecord, 'end' | 'endedAt'>,
   completion: Completion,
 ): boolean {
-  return end === 'completed' && endedAt <= completion.endedAt
+  return end === 'completed' && endedAt === completion.endedAt
 }
 
 /** One parent waits for it, and there is nothing else to tell of its place. */

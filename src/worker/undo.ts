@@ -10,9 +10,9 @@ import { linksOf } from './links.js'
 interface Below {
   /** It and all that it waited for, directly or not. */
   readonly ids: ReadonlySet<string>
-  /** What of that can be undone, by its id. */
+  /** What of that can be undone: each time that it was done, see `timeOf`. */
   readonly completed: ReadonlyMap<string, LinkRecord>
-  /** Who of that waited for it, by its id. */
+  /** Who of that waited for each of these. */
   readonly waiters: ReadonlyMap<string, readonly string[]>
   /** What undoes others of that was added before. */
   readonly isUndone: boolean
@@ -39,13 +39,19 @@ export async function lookBelow(id: string, runtime: Runtime): Promise<Below> {
         isUndone ||= link.undone
         const canBeUndone = link.end === 'completed' && link.undo !== undefined && !link.undone
         if (!canBeUndone) continue
-        if (waiters.get(link.child)?.push(link.parent) === undefined) waiters.set(link.child, [link.parent])
-        if (!completed.has(link.child)) level.set(link.child, link)
+        const time = timeOf(link)
+        if (waiters.get(time)?.push(link.parent) === undefined) waiters.set(time, [link.parent])
+        if (!completed.has(time)) level.set(time, link)
       }
-    for (const link of [...level.values()].reverse()) completed.set(link.child, link)
+    for (const link of [...level.values()].reverse()) completed.set(timeOf(link), link)
     parents = next
   }
   return { ids, completed, waiters, isUndone, isQuiet }
+}
+
+/** A child that was replayed may have been done several times, each of which one of its parents knows of. */
+function timeOf({ child, endedAt }: LinkRecord): string {
+  return `${child} ${endedAt}`
 }
 
 /** What undoes all that completed below it, the last one first, each after the one before. */
@@ -54,13 +60,14 @@ export async function undoOf(
   runtime: Runtime,
   jobs: ReadonlyMap<string, AnyJob>,
 ): Promise<NewJob[] | undefined> {
-  const others = await waitersElsewhere([...completed.keys()], ids, runtime)
+  const children = new Set([...completed.values()].map(({ child }) => child))
+  const others = await waitersElsewhere([...children], ids, runtime)
   const needy = await needyOf([...others.values()].flat(), runtime)
   const othersOf = (child: string) => others.get(child) ?? []
   const done = [...completed.values()].filter(({ child }) => !othersOf(child).some((id) => needy.has(id)))
   // Those that were found first waited for the others: of two that ended at once, they came later.
   done.sort((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
-  const waitersOf = (child: string) => [...(waiters.get(child) ?? []), ...othersOf(child)]
+  const waitersOf = (link: LinkRecord) => [...(waiters.get(timeOf(link)) ?? []), ...othersOf(link.child)]
   return done.length === 0 ? undefined : makeUndo(runtime, jobs, done, waitersOf)
 }
 

@@ -173,10 +173,10 @@ SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL, undone = 0 WHERE parent = ? AND child = ?
 `,
   isUndone: `
-SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at >= ?
+SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at = ?
 `,
   undo: `
-UPDATE millrace_link SET undone = 1 WHERE parent = ? AND child = ? AND state = 5 AND ended_at <= ?
+UPDATE millrace_link SET undone = 1 WHERE parent = ? AND child = ? AND state = 5 AND ended_at = ?
 `,
   moreWaiting: `
 UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?

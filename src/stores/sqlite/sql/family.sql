@@ -64,11 +64,11 @@ SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 -- :reopen
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL, undone = 0 WHERE parent = ? AND child = ?
 
--- :isUndone  this time that the child completed, or a later one
-SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at >= ?
+-- :isUndone  this time that the child completed
+SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at = ?
 
 -- :undo  not if the child was replayed since, which is another time
-UPDATE millrace_link SET undone = 1 WHERE parent = ? AND child = ? AND state = 5 AND ended_at <= ?
+UPDATE millrace_link SET undone = 1 WHERE parent = ? AND child = ? AND state = 5 AND ended_at = ?
 
 -- :moreWaiting
 UPDATE millrace_parent SET waiting = waiting + 1, failed = max(0, failed - ?) WHERE seq = ?
