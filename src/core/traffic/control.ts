@@ -89,8 +89,7 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
       for (const job of heads) {
         line.served = Math.max(line.served, job.rank)
         if (line.name === '' && this.jobGate(job.job.name) !== undefined) {
-          this.#leaveLine(job, line)
-          this.#enterLine(job, false, now)
+          this.#moveLine(job, line, now)
           moved = true
         } else if (this.#startOrPark(job, line, now)) taken.push(job)
       }
@@ -293,6 +292,13 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
       .find((gate) => gate.shareIn(line.num).parked > 0 || gate.room(now) === 0)
     if (closed === undefined) this.#stand(job, line, comesBack)
     else this.#park(job, closed, line, now)
+  }
+
+  /** Its gates have one less in the line that it leaves, so that one of those behind them may take its place. */
+  #moveLine(job: J, from: L, now: number): void {
+    this.#leaveLine(job, from)
+    this.#enterLine(job, false, now)
+    for (const gate of this.#finder.own(job)) review(this.#places, gate, now)
   }
 
   #leaveLine(job: J, line: L): void {

@@ -130,6 +130,23 @@ export function parkedJobs(test: Test): void {
     assert.deepEqual(sorted(seen), sorted(waiting))
   })
 
+  test('a job that leaves its line for that of its definition makes room for the next of its group', async ({
+    store,
+  }) => {
+    const both: JobTraffic = { gated: false, group: 'g', key: 'k' }
+    await choose(store, groupGate('g'), { limit: { concurrency: 2 }, paused: true })
+    const [first] = await insertMany(store, 2, { traffic: both })
+    const free = await insertOne(store, { traffic: inGroup('g') })
+    assert.deepEqual(await claim(store, 9), [], 'all are parked behind the group')
+    await choose(store, groupGate('g'), { paused: null })
+    assert.deepEqual(idsOf(await claim(store, 1)), [first], 'the second stands in line now')
+    await choose(store, keyGate('k'), { paused: true })
+    await choose(store, jobGate(), { limit: { concurrency: 100 } })
+    const { claimed, opens } = await ask(store, 9)
+    const jobs = opens === 0 ? [...claimed, ...(await claim(store, 9))] : claimed
+    assert.deepEqual(idsOf(jobs), [free])
+  })
+
   test('a job that comes when the gate is open again does not overtake those behind it', async ({
     store,
     advance,
