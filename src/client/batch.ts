@@ -1,7 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import { type AnyJob, checkDefinition, type JobDefinition } from '../core/definition.js'
 import { type Duration, milliseconds } from '../core/duration.js'
-import { MillraceError } from '../core/errors.js'
+import { MillraceError, queueFull } from '../core/errors.js'
 import type { NewFamily } from '../core/family.js'
 import type { JobRecord, NewJob } from '../core/job.js'
 import { invalid, jobId, name, noUnknown, noUnknownIn } from '../core/options.js'
@@ -138,6 +138,7 @@ export class Batches {
     })
     const family: NewFamily = { flow: id, node: undefined, parents: [], waits: 'open', patience }
     const [result] = await this.runtime.store.insert([{ ...made, family }])
+    if (result?.overflow !== undefined) throw queueFull(made.queue, result.overflow)
     if (result?.status !== 'duplicate') return new BatchHandle(id, 'inserted', this)
     await this.find(id)
     return new BatchHandle(id, 'duplicate', this)

@@ -89,6 +89,18 @@ export class Flows {
     const { name, family } = record
     const isOther = family === undefined ? waits : family.flow !== id
     if (isOther || name === batchJob.name) throw noFlow(record)
+    if (waits && family?.open === false && !(await this.#hasParts(id))) throw noFlow(record)
+  }
+
+  /** Children that no step has added: a plain job whose steps have children has none. */
+  async #hasParts(id: string): Promise<boolean> {
+    let cursor: string | undefined
+    do {
+      const page = await this.#runtime.store.links({ parents: [id], given: true, limit: 1, cursor })
+      if (page.links.length > 0) return true
+      cursor = page.cursor
+    } while (cursor !== undefined)
+    return false
   }
 
   /** Asynchronous where something is: a schema, or limits that the store has not heard of. */

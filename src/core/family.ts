@@ -71,6 +71,8 @@ export interface Family {
   readonly open: boolean
   /** How often children of its steps were replayed: what was read of them is true until that changes. */
   readonly replays: number
+  /** What completed for it was undone when it died: it never runs again. */
+  readonly compensated: boolean
 }
 
 /** A child as its parent sees it: kept with the parent, so it outlives the child's own retention. */
@@ -178,22 +180,40 @@ export function cancelledFor(retain: number, isWaiting: boolean): number {
 }
 
 /** Whether a run ends because of a child. It may have been replayed meanwhile: then the job waits instead. */
-export function diesOfChild({ to, failure }: Outcome): boolean {
+export function diesOfChild(outcome: Outcome): boolean {
+  const { to, failure } = outcome
+  if (diesCompensated(outcome)) return failure?.child !== undefined
   return to === 'dead' && failure?.code === 'CHILD_FAILED'
 }
 
+/** Whether a job dies whose children are undone. */
+export function diesCompensated({ to, failure }: Outcome): boolean {
+  return to === 'dead' && failure?.code === 'COMPENSATED'
+}
+
+/** Whether what came with a settlement is added: what undoes others only with the death that it is for. */
+export function bringsInserts(wanted: Outcome, applied: Outcome): boolean {
+  return diesCompensated(applied) || !diesCompensated(wanted)
+}
+
+/** What its worker looked at when it found that a job dies of a child, as it is now. */
+export interface Found {
+  /** Of the child, if it is known. */
+  readonly link: Pick<LinkRecord, 'end' | 'fan'> | undefined
+  readonly isWaiting: boolean
+  /** Something that is to be undone was replayed since. */
+  readonly isOld: boolean
+}
+
 /**
- * What becomes of a job whose run dies of a child: it waits instead if that is replayed meanwhile, or all is well with
- * it by now. Undefined when it dies. The link is that of the child, if it is known.
+ * What becomes of a job whose run dies of a child: it waits instead if that, or another one, is replayed meanwhile, or
+ * all is well with it by now. Undefined when it dies.
  */
-export function insteadOfDeath(
-  link: { readonly end: FinalState | undefined; readonly fan: string | undefined } | undefined,
-  isWaiting: boolean,
-): Outcome | undefined {
+export function insteadOfDeath({ idle }: Outcome, { link, isWaiting, isOld }: Found): Outcome | undefined {
   const isMended = link !== undefined && (link.end === undefined || link.end === 'completed')
   const fans = link?.fan === undefined ? [] : [link.fan]
-  if (!isMended && !(isWaiting && fans.length === 0)) return undefined
-  return waiting({ until: undefined, signals: [], children: fans.length === 0, fans })
+  if (!isMended && !isOld && !(isWaiting && fans.length === 0)) return undefined
+  return { ...waiting({ until: undefined, signals: [], children: fans.length === 0, fans }), idle }
 }
 
 /** What ended children mean for their parent. */
@@ -223,8 +243,8 @@ export function afterSeal({ state, waiting }: Parent, isAlarmed: boolean): 'read
 
 /**
  * What a child's replay means for its parent. `counts`: it is waited for again. `returns`: the same, and the parent,
- * which was about to run, is blocked again. `revives`: the same of one that is dead only because of its children.
- * `nothing`: the parent has completed without it.
+ * which was about to run, or waits in its run for something else, is blocked until the child has ended. `revives`: the
+ * same of one that is dead only because of its children. `nothing`: the parent has completed without it.
  */
 export function onReplay({
   state,
@@ -233,7 +253,7 @@ export function onReplay({
 }: {
   readonly state: JobState
   readonly failure: Failure | undefined
-  /** What it is about to do does not depend on the child: it is still open, a death has woken it, or its run will see. */
+  /** What it is about to do does not depend on the child; see `hasBusiness`. Or it is a step's, and its run will see. */
   readonly hasBusiness: boolean
 }): 'counts' | 'returns' | 'revives' | 'nothing' {
   switch (state) {
@@ -242,6 +262,7 @@ export function onReplay({
     case 'pending':
     case 'scheduled':
     case 'retrying':
+    case 'blocked':
       return hasBusiness ? 'counts' : 'returns'
     case 'dead':
       return failure?.code === 'CHILD_FAILED' ? 'revives' : 'counts'
@@ -255,12 +276,28 @@ export function isGiven(end: FinalState, isClosed: boolean): boolean {
   return end === 'completed' || isClosed
 }
 
-/** Whether a child that is replayed stands in its parent's way no more: not if others were undone because of it. */
-export function makesWay(failure: Failure | undefined): boolean {
-  return failure?.code !== 'COMPENSATED'
-}
-
 /** Whether a job that is replayed has to wait for children; one that nobody sealed is for its worker to judge. */
 export function waitsAgain({ waiting, open }: { readonly waiting: number; readonly open: boolean }): boolean {
   return waiting > 0 && !open
+}
+
+/** What a parent is up to. */
+export interface Business {
+  /** More children may come: its worker judges. */
+  readonly open: boolean
+  /** A death has woken it, which is no reason to wait for the others. */
+  readonly alarmed: boolean
+  /** It was cancelled and has to undo what it did. */
+  readonly unwinding: boolean
+}
+
+/** Whether it runs whatever its children do. */
+export function hasBusiness({ open, alarmed, unwinding }: Business): boolean {
+  return open || alarmed || unwinding
+}
+
+/** A job that is to run again waits first for a child that was replayed while it ran. */
+export function orBlocked(outcome: Outcome, parent: Business & { readonly waiting: number }): Outcome {
+  if (isFinal(outcome.to) || parent.waiting === 0 || hasBusiness(parent)) return outcome
+  return { ...outcome, to: 'blocked', delay: 0, wait: undefined }
 }

@@ -217,7 +217,9 @@ export function heedCancel(outcome: Outcome, asked: string | undefined): Outcome
 /** The answer to a settlement whose outcome was applied as what the store knew has made it. */
 export function settleResult(wanted: Outcome, applied: Outcome): 'applied' | 'cancelled' | 'waiting' {
   if (wanted.to === applied.to) return 'applied'
-  return applied.to === 'cancelled' ? 'cancelled' : 'waiting'
+  if (applied.to === 'cancelled') return 'cancelled'
+  // Whether a job that comes back has to wait first makes no difference to its worker.
+  return isFinal(wanted.to) ? 'waiting' : 'applied'
 }
 
 /** A suspect runs alone; so does a job on its last life, so that a poison neighbour cannot take it along. */

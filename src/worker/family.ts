@@ -17,7 +17,8 @@ const untilQuiet = 1000
 
 /** Whether what became of its children may keep a job from running: worth asking `obstacle`. */
 export function mayBeHindered({ name, family }: ClaimedJob): boolean {
-  return family !== undefined && (family.failed > 0 || family.open || name === batchJob.name)
+  if (family === undefined) return false
+  return family.failed > 0 || family.open || family.compensated || name === batchJob.name
 }
 
 /** What becomes of a job that must not run, because of its children; undefined when it may. */
@@ -39,9 +40,12 @@ export async function obstacle(
     return dies(run, runtime, childFailed('COMPENSATED', ended(compensated), so))
   }
   if (dead !== undefined) return dies(run, runtime, childFailed('CHILD_FAILED', ended(dead)))
-  if (first !== undefined) return cancelled(`its child ${first.child} was cancelled`, run.policy.retain)
+  if (first !== undefined)
+    return { ...cancelled(`its child ${first.child} was cancelled`, run.policy.retain), idle: true }
   // What stood in its way was replayed, but others have been undone because of it.
-  return dies(run, runtime, wasUndone(run.job.id))
+  if (family.compensated) return dies(run, runtime, wasUndone(run.job.id))
+  // It was replayed since the job was claimed: the next claim knows better.
+  return putOff(untilQuiet)
 }
 
 interface InTheWay {

@@ -92,12 +92,18 @@ test('events say which of its jobs were there', async () => {
 })
 
 test('is refused where its id is that of a batch, a job or a part of another flow, and leaves that as it is', async () => {
-  const mill = testMill({ jobs: [part, sum] })
+  const stepper = defineJob({
+    name: 'stepper',
+    run: (_: null, { step }) => step.children('c', part, [1]),
+  })
+  const mill = testMill({ jobs: [part, sum, stepper] })
   const spec = { job: sum, input: null, children: [{ job: part, input: 1 }] }
+  await mill.enqueue(stepper, null, { id: 'stepper' })
+  await mill.drain()
   const batch = await mill.batch({ id: 'batch' })
   await mill.enqueue(part, 1, { id: 'job' })
   await mill.flow(spec, { id: 'flow' })
-  for (const id of ['batch', 'job', 'flow.0000001']) {
+  for (const id of ['batch', 'job', 'stepper', 'flow.0000001']) {
     await expect(mill.flow(spec, { id })).rejects.toMatchObject({
       code: 'FLOW_TAKEN',
       field: 'id',

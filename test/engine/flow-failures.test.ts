@@ -1,7 +1,7 @@
 import { defineBatchJob, defineJob } from 'millrace'
 import { describe, expect, test } from 'vitest'
 import { makeFragile, square, sum } from './flow-jobs.js'
-import { testMill } from './mill.js'
+import { replay, storeOf, testMill } from './mill.js'
 
 describe('a child that fails', () => {
   const look = defineJob({
@@ -93,6 +93,45 @@ describe('a child that fails', () => {
     await mill.dead.retryAll()
     await mill.drain({ later: true })
     expect(await flow.result()).toEqual([['completed', 'mended']])
+  })
+
+  test('a child that is replayed after its parent was claimed is waited for', async () => {
+    const { fragile, mend } = makeFragile()
+    const mill = testMill({ jobs: [fragile, look] })
+    const store = storeOf(mill)
+    const links = store.links.bind(store)
+    store.links = async (query) => {
+      store.links = links
+      mend()
+      await mill.dead.retry('flow.0000001')
+      return links(query)
+    }
+    const spec = { job: look, input: null, children: [{ job: fragile, input: null }] }
+    const flow = await mill.flow(spec, { id: 'flow' })
+    await mill.drain()
+    expect(await flow.result()).toEqual([['completed', 'mended']])
+  })
+
+  test('a child that is replayed while its parent sleeps is waited for, and read anew', async () => {
+    const seen: unknown[] = []
+    const sleepy = defineJob({
+      name: 'sleepy',
+      async run(_: null, { results, step }) {
+        seen.push(await results(square))
+        await step.sleep('1m')
+      },
+    })
+    const mill = testMill({ jobs: [square, sleepy], worker: { queues: ['default', 'slow'] } })
+    const children = [{ job: square, input: 3, options: { queue: 'slow' } }]
+    const flow = await mill.flow({ job: sleepy, input: null, children }, { id: 'flow' })
+    await mill.drain()
+    await mill.queue('slow').pause()
+    await replay(mill, 'flow.0000001')
+    await mill.advance('2m')
+    expect([await flow.state(), seen]).toEqual(['blocked', [[9]]])
+    await mill.queue('slow').resume()
+    await mill.drain()
+    expect([await flow.state(), seen]).toEqual(['completed', [[9], [9]]])
   })
 
   test('a child that is replayed before its parent has run is waited for', async () => {

@@ -27,6 +27,7 @@ test('a full queue refuses a flow as a whole', async () => {
   const tree = { job: sum, input: null, children: [{ job: square, input: 1 }] } as const
   await expect(mill.flow(tree, { id: 'f' })).rejects.toMatchObject({ code: 'QUEUE_FULL' })
   expect(await mill.job('f').get()).toBeUndefined()
+  await expect(mill.batch({ id: 'b' })).rejects.toMatchObject({ code: 'QUEUE_FULL' })
   await mill.drain()
   await expect(mill.flow(tree, { id: 'f' })).resolves.toMatchObject({ status: 'inserted' })
 })

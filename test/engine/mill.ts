@@ -38,6 +38,11 @@ export function storeOf(mill: TestMill): Store {
   return stores.get(mill) as Store
 }
 
+/** As an operator does, whatever became of the job. */
+export async function replay(mill: TestMill, ...ids: string[]): Promise<void> {
+  await storeOf(mill).operate({ ids }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+}
+
 const stores = new WeakMap<TestMill, Store>()
 
 /** In real time. */

@@ -2,7 +2,7 @@ import { defineSaga } from 'millrace/saga'
 import { describe, expect, test } from 'vitest'
 import { enqueued, no, quick } from './faulty-sagas.js'
 import { makeFragile } from './flow-jobs.js'
-import { storeOf, testMill } from './mill.js'
+import { replay, storeOf, testMill } from './mill.js'
 
 describe('a saga with an idempotency key', () => {
   const keyed = (log: string[], undoFails = () => false) =>
@@ -45,6 +45,24 @@ describe('a saga with an idempotency key', () => {
     expect(await job.cancel('no')).toBe('cancelled')
     expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'no' })
     expect(log).toEqual([])
+  })
+
+  test('lets go of its key when a child has kept it from beginning, in its first life or a later one', async () => {
+    const log: string[] = []
+    const definition = keyed(log)
+    const { fragile } = makeFragile()
+    const mill = testMill({ jobs: [definition, fragile] })
+    const children = [{ job: fragile, input: null }]
+    const first = await mill.flow({ job: definition, input: { key: 'k' }, children }, { id: 'first' })
+    await mill.job('first.0000001').cancel('no')
+    await mill.drain()
+    expect(await first.state()).toBe('cancelled')
+    for (const id of ['first.0000001', 'first']) await replay(mill, id)
+    await mill.advance('1h')
+    expect((await first.get())?.failure?.code).toBe('CHILD_FAILED')
+    const second = await mill.enqueue(definition, { key: 'k' }, { id: 'second' })
+    await mill.drain()
+    expect([await second.state(), log]).toEqual(['completed', ['second a']])
   })
 
   test('keeps its key when it dies with something done, until it has ended in a later life', async () => {

@@ -1,4 +1,4 @@
-import { afterSeal, type Family, isPlainChild } from '../../core/family.js'
+import { afterSeal, type Business, type Family, isPlainChild } from '../../core/family.js'
 import { isFinal } from '../../core/job.js'
 import type { Entry } from './entry.js'
 import { knows } from './parenthood.js'
@@ -19,6 +19,16 @@ export function seal(tables: Tables, entry: Entry, now: number): boolean {
   return true
 }
 
+export function businessOf({ job, story }: Entry): Business & { readonly waiting: number } {
+  const parenthood = story?.parenthood
+  return {
+    waiting: parenthood?.waiting ?? 0,
+    open: parenthood?.open ?? false,
+    alarmed: parenthood?.alarmed ?? false,
+    unwinding: job.unwinds === true && story?.cancelReason !== undefined,
+  }
+}
+
 export function familyOf(tables: Tables, { job, story }: Entry): Family | undefined {
   const own = job.family
   const parenthood = story?.parenthood
@@ -35,5 +45,6 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
     failed: parenthood?.failed ?? 0,
     open: parenthood?.open ?? false,
     replays: parenthood?.replays ?? 0,
+    compensated: parenthood?.compensated ?? false,
   }
 }

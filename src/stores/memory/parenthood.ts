@@ -15,6 +15,8 @@ export class Parenthood {
   doomedFrom: number | undefined = undefined
   /** How often children of its steps were replayed. */
   replays = 0
+  /** It died, and what completed for it was undone. */
+  compensated = false
   /** Fans whose children stay as they ended. */
   readonly closed = new Set<string>()
   readonly byChild = new Map<string, Link>()

@@ -1,7 +1,16 @@
-import { insteadOfDeath, isGiven, makesWay, onReplay, standsInTheWay, waitsAgain } from '../../core/family.js'
-import type { FinalState } from '../../core/job.js'
+import {
+  hasBusiness,
+  insteadOfDeath,
+  isCompletion,
+  isGiven,
+  onReplay,
+  standsInTheWay,
+  waitsAgain,
+} from '../../core/family.js'
+import type { FinalState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { type Entry, storyOf } from './entry.js'
+import { businessOf } from './family.js'
 import { reopenGuard } from './guard.js'
 import { isWaiting, type Link, type Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
@@ -17,10 +26,13 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
       if (parent === undefined || parenthood === undefined || link?.end === undefined) continue
       const { fan, end } = link
       if (fan !== undefined && isGiven(end, parenthood.closed.has(fan))) continue
-      const hasBusiness = parenthood.open || parenthood.alarmed || fan !== undefined
-      const verdict = onReplay({ state: parent.state, failure: parent.story?.failure, hasBusiness })
+      const verdict = onReplay({
+        state: parent.state,
+        failure: parent.story?.failure,
+        hasBusiness: fan !== undefined || hasBusiness(businessOf(parent)),
+      })
       if (verdict === 'nothing') continue
-      reopen(parenthood, link, makesWay(parent.story?.failure))
+      reopen(parenthood, link)
       if (verdict === 'revives') {
         revive(tables, parent)
         entries.push(parent)
@@ -33,9 +45,10 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
   }
 }
 
-function reopen(parenthood: Parenthood, link: Link, makesWay: boolean): void {
+/** It stands in its parent's way no more, unless others were undone because of it. */
+function reopen(parenthood: Parenthood, link: Link): void {
   const stood = standsInTheWay(link.end as FinalState, link.onFailure)
-  if (stood && makesWay && parenthood.failed > 0) parenthood.failed--
+  if (stood && !parenthood.compensated && parenthood.failed > 0) parenthood.failed--
   const lives = { end: undefined, endedAt: undefined, result: undefined, failure: undefined, undone: false }
   Object.assign(link, lives)
   parenthood.count(link, 1)
@@ -61,7 +74,22 @@ export function startOver(tables: Tables, entry: Entry): 'waits' | 'runs' {
 }
 
 /** A run ends because of a child: what becomes of the job if it need not. */
-export function replayedMeanwhile(entry: Entry, { failure }: Outcome): Outcome | undefined {
-  const link = entry.story?.parenthood?.byChild.get(failure?.child ?? '')
-  return insteadOfDeath(link, isWaiting(entry))
+export function replayedMeanwhile(
+  tables: Tables,
+  entry: Entry,
+  outcome: Outcome,
+  inserts: readonly NewJob[] | undefined,
+): Outcome | undefined {
+  const link = entry.story?.parenthood?.byChild.get(outcome.failure?.child ?? '')
+  const isOld = inserts?.some((job) => undoesWhatIsNoMore(tables, job)) === true
+  return insteadOfDeath(outcome, { link, isWaiting: isWaiting(entry), isOld })
+}
+
+function undoesWhatIsNoMore({ jobs }: Tables, { family }: NewJob): boolean {
+  const undoes = family?.undoes
+  if (undoes === undefined) return false
+  const links = undoes.parents.flatMap(
+    (id) => jobs.get(id)?.story?.parenthood?.byChild.get(undoes.child) ?? [],
+  )
+  return !links.some((link) => isCompletion(link, undoes))
 }

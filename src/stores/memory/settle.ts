@@ -1,6 +1,13 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { cancelledFor, diesOfChild, staying } from '../../core/family.js'
+import {
+  bringsInserts,
+  cancelledFor,
+  diesCompensated,
+  diesOfChild,
+  orBlocked,
+  staying,
+} from '../../core/family.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
@@ -10,6 +17,7 @@ import { doom } from './doom.js'
 import { childEnded } from './ends.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
+import { businessOf } from './family.js'
 import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
 import { hasOpenChildren } from './parenthood.js'
@@ -46,8 +54,9 @@ function settleOne(
   const entry = tables.jobs.get(id)
   if (!isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
-  const ended = orWaits(entry, settlement.outcome)
-  const outcome = kept(entry, heedCancel(ended, whyNot(tables, entry, ended, now)))
+  const ended = orWaits(tables, entry, settlement)
+  const heeded = heedCancel(ended, whyNot(tables, entry, ended, now))
+  const outcome = kept(entry, orBlocked(heeded, businessOf(entry)))
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.
@@ -67,13 +76,19 @@ function settleOne(
   }
   if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)
   if (outcome.to === 'cancelled') doom(tables, entry)
-  if (inserts !== undefined) insertFromHandler(tables, inserts, id, now)
+  if (diesCompensated(outcome)) compensated(entry)
+  if (inserts !== undefined && bringsInserts(settlement.outcome, outcome))
+    insertFromHandler(tables, inserts, id, now)
   return settleResult(settlement.outcome, outcome)
 }
 
 /** One that would die of a child waits if that is replayed meanwhile. */
-function orWaits(entry: Entry, outcome: Outcome): Outcome {
-  return (diesOfChild(outcome) && replayedMeanwhile(entry, outcome)) || outcome
+function orWaits(tables: Tables, entry: Entry, { outcome, inserts }: Settlement): Outcome {
+  return (diesOfChild(outcome) && replayedMeanwhile(tables, entry, outcome, inserts)) || outcome
+}
+
+function compensated({ story }: Entry): void {
+  if (story?.parenthood !== undefined) story.parenthood.compensated = true
 }
 
 /** Some are kept longer than they say, for the sake of their families. */

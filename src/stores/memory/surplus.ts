@@ -8,7 +8,7 @@ const start: Ranked = { rank: Number.NEGATIVE_INFINITY, seq: 0 }
 
 /** Finished jobs beyond the number that is kept: those closest to their expiry, without those that stay. */
 export class Surplus {
-  /** Where a look ended that found none but those that stay: the next one goes on from there. */
+  /** Where a look ended that found too few among those that stay: the next one goes on from there. */
   readonly #ends = new Map<FinalState, Ranked>()
 
   find(tables: Tables, state: FinalState, count: number, looks: number): Entry[] {
@@ -23,7 +23,7 @@ export class Surplus {
         if (++looked === looks || found.length === count) break
       }
     }
-    if (found.length > 0) return found
+    if (found.length > 0 && found.length === count) return found
     if (last === undefined || looked < looks) this.#ends.delete(state)
     else this.#ends.set(state, { rank: last.rank, seq: last.seq })
     return found

@@ -31,7 +31,7 @@ export function makeFamilies(
   return {
     ...makeJoining(tables, waiting),
     ...makeEnds(tables, waiting, fans),
-    ...makeReplays(tables, pending, fans, forgetDeath),
+    ...makeReplays(tables, pending, waiting, fans, forgetDeath),
     fans,
     seal,
     of,
@@ -69,6 +69,7 @@ export function makeFamilies(
       failed: known.failed,
       open: known.open === 1,
       replays: known.replays,
+      compensated: known.compensated === 1,
     }
   }
 }

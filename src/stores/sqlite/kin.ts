@@ -22,6 +22,8 @@ export interface JobAt extends Kin {
   readonly state: number
   readonly failure: string | null
   readonly cause: string | null
+  /** Why it is to stop. */
+  readonly reason: string | null
 }
 
 export const nobody: Kin = { family: null, parent: null }
@@ -53,6 +55,7 @@ export interface Counts {
   readonly open: number
   readonly alarmed: number
   readonly replays: number
+  readonly compensated: number
 }
 
 export const childless: Counts = {
@@ -63,4 +66,5 @@ export const childless: Counts = {
   open: 0,
   alarmed: 0,
   replays: 0,
+  compensated: 0,
 }

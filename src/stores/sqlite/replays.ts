@@ -1,13 +1,15 @@
 import {
+  type Business,
   type FailurePolicy,
+  hasBusiness,
   insteadOfDeath,
   isGiven,
-  makesWay,
   onReplay,
+  orBlocked,
   standsInTheWay,
   waitsAgain,
 } from '../../core/family.js'
-import type { Failure, FinalState, JobState } from '../../core/job.js'
+import type { Failure, FinalState, JobState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { Fans } from './fans.js'
 import { hasGuard, makeJobGuards } from './guard.js'
@@ -15,12 +17,14 @@ import { type Counts, childless, type JobAt, type Kin, parentsOf } from './kin.j
 import { parse } from './parse.js'
 import type { Pending } from './pending.js'
 import { family as sql } from './sql.generated.js'
-import { stateName, type Tables } from './tables.js'
+import { stateName, type Tables, unwinds } from './tables.js'
+import type { Waiting } from './waiting.js'
 
 /** What replays mean for children and parents. */
 export function makeReplays(
   tables: Tables,
   pending: Pending,
+  waiting: Waiting,
   fans: Fans,
   forgetDeath: (cause: string) => void,
 ) {
@@ -36,8 +40,10 @@ export function makeReplays(
   const startOverOne = db.prepare<[number], { waiting: number; open: number }>(sql.startOver)
   const waitOn = db.prepare(sql.waitOn)
   const isLeased = db.prepare<[number]>(sql.isLeased)
+  const completedAt = db.prepare<[string, string, number]>(sql.completedAt)
+  const setCompensated = db.prepare(sql.compensated)
 
-  return { replayed, replayedMeanwhile, startOver }
+  return { replayed, replayedMeanwhile, comesBack, compensated, startOver }
 
   /** Takes the end of a job back that is replayed; and so on, for those that were dead only because of it. */
   function replayed(first: Kin & { readonly id: string }): void {
@@ -51,15 +57,18 @@ export function makeReplays(
         const { fan } = link
         if (fan !== null && isGiven(end, fans.isClosed(seq, fan))) continue
         const state = stateOfParent(parent)
-        const { open, alarmed } = counts.get(seq) ?? childless
-        const failure = parse<Failure>(parent.failure)
-        const hasBusiness = open === 1 || alarmed === 1 || fan !== null
-        const verdict = onReplay({ state, failure, hasBusiness })
+        const known = counts.get(seq) ?? childless
+        const verdict = onReplay({
+          state,
+          failure: parse<Failure>(parent.failure),
+          hasBusiness: fan !== null || hasBusiness(businessOf(parent, known)),
+        })
         if (verdict === 'nothing') continue
         reopen.run(seq, job.id)
+        // It stands in its parent's way no more, unless others were undone because of it.
         const stood = standsInTheWay(end, link.on_failure)
         const isMore = fan === null ? moreWaiting : moreFanned
-        isMore.run(stood && makesWay(failure) ? 1 : 0, seq)
+        isMore.run(stood && known.compensated === 0 ? 1 : 0, seq)
         if (verdict === 'revives') {
           revive(parent)
           jobs.push(parent)
@@ -80,11 +89,32 @@ export function makeReplays(
     tally.move(parent.kind, 'dead', 'blocked', 1)
   }
 
-  /** It was about to run and waits again. */
+  /** It was about to run, or waited for something else, and waits for a child again. */
   function goBack({ seq, kind }: JobAt, state: JobState): void {
     if (state === 'pending') pending.leave(tables.kind(kind), seq)
+    if (state === 'blocked') waiting.forget(seq)
     waitOn.run(seq)
     tally.move(kind, state, 'blocked', 1)
+  }
+
+  function businessOf(
+    { kind, reason }: JobAt,
+    { waiting, open, alarmed }: Counts,
+  ): Business & { waiting: number } {
+    const unwinding = reason !== null && unwinds(tables.kind(kind))
+    return { waiting, open: open === 1, alarmed: alarmed === 1, unwinding }
+  }
+
+  /** A run is over that is not the last one. */
+  function comesBack(seq: number, outcome: Outcome): Outcome {
+    const known = counts.get(seq)
+    const row = known === undefined || known.waiting === 0 ? undefined : jobAt.get(seq)
+    return row === undefined ? outcome : orBlocked(outcome, businessOf(row, known as Counts))
+  }
+
+  /** It died, and what completed for it is undone. */
+  function compensated(seq: number): void {
+    setCompensated.run(seq)
   }
 
   /** Whether a job that comes back must wait for its children first. */
@@ -95,10 +125,22 @@ export function makeReplays(
   }
 
   /** A run ends because of a child: what becomes of the job if it need not. */
-  function replayedMeanwhile(seq: number, { failure }: Outcome): Outcome | undefined {
-    const link = failure?.child === undefined ? undefined : endOf.get(seq, failure.child)
+  function replayedMeanwhile(
+    seq: number,
+    outcome: Outcome,
+    inserts: readonly NewJob[] | undefined,
+  ): Outcome | undefined {
+    const child = outcome.failure?.child
+    const link = child === undefined ? undefined : endOf.get(seq, child)
     const isWaiting = (counts.get(seq)?.waiting ?? 0) > 0
-    return insteadOfDeath(link && endedAs(link), isWaiting)
+    const isOld = inserts?.some(undoesWhatIsNoMore) === true
+    return insteadOfDeath(outcome, { link: link && endedAs(link), isWaiting, isOld })
+  }
+
+  function undoesWhatIsNoMore({ family }: NewJob): boolean {
+    if (family?.undoes === undefined) return false
+    const { child, endedAt, parents } = family.undoes
+    return !parents.some((id) => completedAt.get(id, child, endedAt) !== undefined)
   }
 }
 

@@ -1,6 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import { cancelledFor, diesOfChild, staying } from '../../core/family.js'
+import { bringsInserts, cancelledFor, diesCompensated, diesOfChild, staying } from '../../core/family.js'
 import { type Failure, isFinal, type JobState } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { Settlement, SettleResult } from '../../core/store.js'
@@ -137,8 +137,8 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       if (lease === undefined) return
       const at = release.get(num as number, lease.seq, lease.claim)
       if (at === undefined) return
-      const ended = orWaits(settlement.outcome, lease)
-      const outcome = kept(heeded(settlement.id, ended, lease, now), lease)
+      const ended = orWaits(settlement, lease)
+      const outcome = kept(comesBack(heeded(settlement.id, ended, lease, now), lease), lease)
       results[index] = settleResult(settlement.outcome, outcome)
       const kind = tables.kind(lease.kind)
       const { name, queue } = kind
@@ -157,7 +157,10 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         count(lease.kind, landed)
         apply(lease, landed, at)
       }
-      if (settlement.inserts !== undefined) insert.fromHandler(settlement.inserts, settlement.id)
+      if (diesCompensated(outcome)) families.compensated(lease.seq)
+      const { inserts } = settlement
+      if (inserts !== undefined && bringsInserts(settlement.outcome, outcome))
+        insert.fromHandler(inserts, settlement.id)
     }
 
     /** A job that waits for what is there already does not wait. */
@@ -215,8 +218,13 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   }
 
   /** One that would die of a child waits if that is replayed meanwhile. */
-  function orWaits(outcome: Outcome, { seq }: Lease): Outcome {
-    return (diesOfChild(outcome) && families.replayedMeanwhile(seq, outcome)) || outcome
+  function orWaits({ outcome, inserts }: Settlement, { seq }: Lease): Outcome {
+    return (diesOfChild(outcome) && families.replayedMeanwhile(seq, outcome, inserts)) || outcome
+  }
+
+  /** One that is to run again waits first for a child that was replayed while it ran. */
+  function comesBack(outcome: Outcome, { seq }: Lease): Outcome {
+    return isFinal(outcome.to) ? outcome : families.comesBack(seq, outcome)
   }
 
   /** Some are kept longer than they say, for the sake of their families. */

@@ -164,13 +164,20 @@ SELECT 1 FROM millrace_worker w JOIN millrace_lease l ON l.worker = w.num AND l.
 UPDATE millrace_parent SET alarmed = 1 WHERE seq = ? AND alarmed = 0
 `,
   job: `
-SELECT seq, id, kind, state, family, parent, failure, cause FROM millrace_job WHERE seq = ?
+SELECT seq, id, kind, state, family, parent, failure, cause, cancel_reason AS reason FROM millrace_job WHERE seq = ?
 `,
   endOf: `
 SELECT state, on_failure, fan FROM millrace_link WHERE parent = ? AND child = ?
 `,
   reopen: `
 UPDATE millrace_link SET state = NULL, ended_at = NULL, result = NULL, failure = NULL, undone = 0 WHERE parent = ? AND child = ?
+`,
+  compensated: `
+UPDATE millrace_parent SET compensated = 1 WHERE seq = ?
+`,
+  completedAt: `
+SELECT 1 FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
+WHERE j.id = ? AND l.child = ? AND l.state = 5 AND l.ended_at = ?
 `,
   isUndone: `
 SELECT 1 FROM millrace_link WHERE parent = ? AND child = ? AND undone = 1 AND ended_at = ?
@@ -230,7 +237,7 @@ UPDATE millrace_parent SET doomed = ? WHERE seq = ?
 SELECT j.id, j.family, j.state FROM millrace_link l JOIN millrace_job j ON j.seq = l.parent WHERE l.parent = ? AND l.child = ?
 `,
   family: `
-SELECT children, waiting, fanned, failed, open, alarmed, replays FROM millrace_parent WHERE seq = ?
+SELECT children, waiting, fanned, failed, open, alarmed, replays, compensated FROM millrace_parent WHERE seq = ?
 `,
   links: `
 SELECT l.child, l.name, l.node, l.on_failure, l.state, l.ended_at, l.result, l.failure, l.undo, l.fan, l.undone FROM millrace_job j JOIN millrace_link l ON l.parent = j.seq
@@ -1015,6 +1022,7 @@ CREATE TABLE millrace_parent (
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
   alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
   replays  INTEGER NOT NULL DEFAULT 0, -- of children of its steps
+  compensated INTEGER NOT NULL DEFAULT 0, -- 1: it died, and what completed for it was undone
   closed   TEXT,                       -- fans whose children stay as they ended, each between spaces
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;

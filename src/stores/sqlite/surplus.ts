@@ -20,7 +20,7 @@ const start: Place = { expires_at: Number.MIN_SAFE_INTEGER, seq: 0 }
 
 export function makeFindSurplus({ db }: Tables, staying: Staying): FindSurplus {
   const finished = db.prepare<[number, number, number, number], FinishedRow>(sql.finished)
-  // Where a look ended that found none but those that stay: the next one goes on from there.
+  // Where a look ended that found too few among those that stay: the next one goes on from there.
   const ends = new Map<FinalState, Place>()
 
   return (state, count, looks) => {
@@ -31,7 +31,7 @@ export function makeFindSurplus({ db }: Tables, staying: Staying): FindSurplus {
       if (!staying.isNeeded(row)) found.push(row)
       if (found.length === count) break
     }
-    if (found.length > 0) return found
+    if (found.length > 0 && found.length === count) return found
     const last = rows.at(-1)
     if (last === undefined || rows.length < looks) ends.delete(state)
     else ends.set(state, last)

@@ -83,21 +83,6 @@ export function familyReplayTests(test: Test): void {
     assert.equal(await stateOf(store, top.id), 'pending')
   })
 
-  test('a parent that runs while its child is replayed does not die of it', async ({ store }) => {
-    const top = parent()
-    const child = childOf([top])
-    await store.insert([top, child])
-    await endNext(store, die())
-    const job = await claimOne(store)
-    assert.equal(job.id, top.id)
-    await store.operate({ ids: [child.id] }, retryCommand)
-    await settle(store, job, die(ofChild))
-    assert.equal(await stateOf(store, top.id), 'blocked')
-    await endNext(store)
-    assert.equal(await stateOf(store, top.id), 'pending')
-    assert.deepEqual(await store.causes(), [])
-  })
-
   test('a long line of those that died of each other is revived as a whole', async ({ store }) => {
     const jobs: NewJob[] = [parent()]
     for (let i = 0; i < 4_000; i++)

@@ -111,6 +111,19 @@ export function familyStaysTests(test: Test): void {
     assert.equal((await sweep(store)).pruned, 3)
   })
 
+  test('a few less that stay than a sweep looks at do not slow down the removal of others', async ({
+    store,
+  }) => {
+    const last = parent()
+    const parts = ['a', 'b', 'c', 'd'].map((id) => staying(last, id))
+    const others = Array.from({ length: 15 }, (_, i) => childOf([last], { id: `o${i}` }))
+    await store.insert([last, ...parts, ...others])
+    for (const job of await claim(store, 19))
+      await settle(store, job, complete('1', { completed: 2 * hour, dead: 0 }))
+    for (let i = 0; i < 4; i++) await sweep(store, { limit: 5, keep: { completed: 4, dead: 0 } })
+    assert.deepEqual(await kept(store, [...parts, ...others]), ['a', 'b', 'c', 'd'])
+  })
+
   test('more that stay than a sweep looks at do not hide others that are too many', async ({ store }) => {
     const last = parent()
     const parts = ['a', 'b', 'c', 'd', 'e'].map((id) => staying(last, id))

@@ -43,6 +43,7 @@ export function familyTests(test: Test): void {
       failed: 0,
       open: false,
       replays: 0,
+      compensated: false,
     })
   })
 

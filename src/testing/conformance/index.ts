@@ -16,6 +16,7 @@ import { familyTests } from './family.js'
 import { familyCancelTests } from './family-cancels.js'
 import { familyFanTests } from './family-fans.js'
 import { familyLivesTests } from './family-lives.js'
+import { familyMeanwhileTests } from './family-meanwhile.js'
 import { checkFamilies } from './family-model.js'
 import { familyOpenTests } from './family-open.js'
 import { familyReplayTests } from './family-replays.js'
@@ -122,6 +123,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['family', familyTests],
   ['family: open', familyOpenTests],
   ['family: replays', familyReplayTests],
+  ['family: replays meanwhile', familyMeanwhileTests],
   ['family: cancels', familyCancelTests],
   ['family: fans', familyFanTests],
   ['family: lives', familyLivesTests],

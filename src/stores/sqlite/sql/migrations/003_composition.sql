@@ -53,6 +53,7 @@ CREATE TABLE millrace_parent (
   open     INTEGER NOT NULL DEFAULT 0, -- 1: not sealed; counts among those waited for
   alarmed  INTEGER NOT NULL DEFAULT 0, -- 1: woken because a child died
   replays  INTEGER NOT NULL DEFAULT 0, -- of children of its steps
+  compensated INTEGER NOT NULL DEFAULT 0, -- 1: it died, and what completed for it was undone
   closed   TEXT,                       -- fans whose children stay as they ended, each between spaces
   doomed   TEXT                        -- set when it was cancelled: its children behind this one are to be cancelled too
 ) STRICT;
