@@ -30,7 +30,10 @@ describe('a child is replayed at any moment', () => {
 async function runFlow(onFailure: 'fail' | 'compensate', moment: number) {
   const seen: string[] = []
   let isBroken = true
-  const undo = defineJob({ name: 'undo', run: (_: { input: null; result: undefined }) => void seen.push('undo charge') })
+  const undo = defineJob({
+    name: 'undo',
+    run: (_: { input: null; result: undefined }) => void seen.push('undo charge'),
+  })
   const charge = defineJob({ name: 'charge', run: (_: null) => void seen.push('charge') })
   const ship = defineJob({ name: 'ship', run: (_: null) => void seen.push('ship') })
   const pack = defineJob({
