@@ -11,6 +11,7 @@ import { nextTurn } from '../system/turn.js'
 import { batchJob, joinJob } from './built-in.js'
 import type { Declarations } from './declare.js'
 import type { Inspector, JobHandle } from './inspect.js'
+import { linksOf } from './links.js'
 import { relative } from './relative.js'
 import type { Runtime } from './runtime.js'
 import { undoText } from './undo.js'
@@ -94,12 +95,7 @@ export class Flows {
 
   /** Children that no step has added: a plain job whose steps have children has none. */
   async #hasParts(id: string): Promise<boolean> {
-    let cursor: string | undefined
-    do {
-      const page = await this.#runtime.store.links({ parents: [id], given: true, limit: 1, cursor })
-      if (page.links.length > 0) return true
-      cursor = page.cursor
-    } while (cursor !== undefined)
+    for await (const _ of linksOf(this.#runtime, { parents: [id], given: true })) return true
     return false
   }
 

@@ -1,6 +1,7 @@
 import { bounds } from '../core/bounds.js'
 import type { FailurePolicy, LinkRecord } from '../core/family.js'
 import type { Failure, JobRecord, JobState } from '../core/job.js'
+import { linksOf } from './links.js'
 import type { Runtime } from './runtime.js'
 
 /** A job among those that wait for each other. */
@@ -32,12 +33,10 @@ export async function readGraph(runtime: Runtime, root: string, limit: number): 
   if ((await runtime.store.get([root]))[0] === undefined) return undefined
   const walk = new Walk(root, limit)
   for (let parents = walk.next(); parents.length > 0 && !walk.isFull; parents = walk.next()) {
-    let cursor: string | undefined
-    do {
-      const page = await runtime.store.links({ parents, limit: bounds.page, cursor })
-      for (const link of page.links) walk.add(link)
-      cursor = page.cursor
-    } while (cursor !== undefined && !walk.isFull)
+    for await (const link of linksOf(runtime, { parents })) {
+      walk.add(link)
+      if (walk.isFull) break
+    }
   }
   const records = new Map<string, JobRecord>()
   for (let i = 0; i < walk.ids.length; i += bounds.page) {

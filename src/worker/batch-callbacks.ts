@@ -1,10 +1,10 @@
 import type { BatchInput } from '../client/built-in.js'
+import { linksOf } from '../client/links.js'
 import type { Runtime } from '../client/runtime.js'
 import type { Family } from '../core/family.js'
 import type { NewJob } from '../core/job.js'
 import { completed, type Outcome, waiting } from '../core/lifecycle.js'
 import { decode } from './execute.js'
-import { linksOf } from './links.js'
 import type { Run } from './run.js'
 
 /**

@@ -1,4 +1,5 @@
 import { batchJob } from '../client/built-in.js'
+import { linksOf } from '../client/links.js'
 import type { Runtime } from '../client/runtime.js'
 import { childFailed } from '../core/child-failed.js'
 import type { AnyJob } from '../core/definition.js'
@@ -8,7 +9,6 @@ import { type Family, type LinkRecord, standsInTheWay } from '../core/family.js'
 import type { ClaimedJob, FinalState } from '../core/job.js'
 import { cancelled, failed, type Outcome, putOff } from '../core/lifecycle.js'
 import { wakeBatch } from './batch-callbacks.js'
-import { linksOf } from './links.js'
 import type { Run } from './run.js'
 import { lookBelow, undoOf } from './undo.js'
 

@@ -4,20 +4,6 @@ import type { ChildPage, WhichChildren } from '../core/children.js'
 import type { Child } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
 import type { Failure } from '../core/job.js'
-import type { LinkQuery } from '../core/store.js'
-
-/** All links that match, page by page. */
-export async function* linksOf(
-  runtime: Runtime,
-  query: Omit<LinkQuery, 'limit' | 'cursor'>,
-): AsyncGenerator<LinkRecord, void, undefined> {
-  let cursor: string | undefined
-  do {
-    const page = await runtime.store.links({ ...query, limit: bounds.page, cursor })
-    yield* page.links
-    cursor = page.cursor
-  } while (cursor !== undefined)
-}
 
 export async function readChildren(
   runtime: Runtime,

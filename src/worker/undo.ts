@@ -1,10 +1,10 @@
+import { linksOf } from '../client/links.js'
 import type { Runtime } from '../client/runtime.js'
 import { makeUndo } from '../client/undo.js'
 import { bounds } from '../core/bounds.js'
 import type { AnyJob } from '../core/definition.js'
 import type { LinkRecord } from '../core/family.js'
 import { isFinal, type JobRecord, type NewJob } from '../core/job.js'
-import { linksOf } from './links.js'
 
 /** What is below a job. */
 interface Below {

@@ -50,24 +50,20 @@ async function runFlow(onFailure: 'fail' | 'compensate', moment: number) {
     { job: pack, input: null, onFailure },
   ]
   const flow = await mill.flow({ job: ship, input: null, children }, { id: 'flow' })
-  const child = mill.job('flow.0000002')
+  const child = 'flow.0000002'
   let wasDead = false
   let calls = 0
-  const isThere = { get: storeOf(mill).get.bind(storeOf(mill)) }
-  around(storeOf(mill), async () => {
-    const [job, last] = await isThere.get(['flow.0000002', 'flow'])
-    if (job?.state !== 'dead' || calls++ !== moment) return
-    wasDead = last?.state === 'dead'
+  const mend = async () => {
+    wasDead = (await flow.state()) === 'dead'
     isBroken = false
-    await replay(mill, job.id)
+    await replay(mill, child)
+  }
+  around(storeOf(mill), async () => {
+    if ((await mill.job(child).state()) === 'dead' && calls++ === moment) await mend()
   })
   await mill.drain()
   // The last moment is after all of it.
-  if (isBroken) {
-    wasDead = (await flow.state()) === 'dead'
-    isBroken = false
-    await replay(mill, child.id)
-  }
+  if (isBroken) await mend()
   await mill.drain({ later: true })
   return { seen, state: await flow.state(), wasDead }
 }

@@ -1,16 +1,8 @@
 import { defineJob, type Step } from 'millrace'
 import { runJob } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
+import { makeFragile, square } from './flow-jobs.js'
 import { storeOf, testMill, vanish } from './mill.js'
-
-const square = defineJob({
-  name: 'square',
-  maxAttempts: 1,
-  run(n: number) {
-    if (n < 0) throw new Error(`${n} is below zero`)
-    return n * n
-  },
-})
 
 function range(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i)
@@ -88,15 +80,7 @@ describe('step.children', () => {
   })
 
   test('a child that dies fails the job for good; replayed, the job goes on', async () => {
-    let broken = true
-    const fragile = defineJob({
-      name: 'fragile',
-      maxAttempts: 1,
-      run() {
-        if (broken) throw new Error('broken')
-        return 'mended'
-      },
-    })
+    const { fragile, mend } = makeFragile()
     const parent = defineJob({
       name: 'parent',
       run: (_: null, { step }) => step.children('parts', fragile, [null]),
@@ -105,7 +89,7 @@ describe('step.children', () => {
     const job = await mill.enqueue(parent, null)
     await mill.drain({ later: true })
     expect((await job.get())?.failure).toMatchObject({ code: 'CHILD_FAILED' })
-    broken = false
+    mend()
     const [child] = await mill.enqueued(fragile)
     await mill.dead.retry(child?.id as string)
     expect(await job.state()).toBe('blocked')

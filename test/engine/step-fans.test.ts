@@ -1,5 +1,6 @@
 /** Children of several steps of one job, and what stays of how they ended. */
 import { defineJob, type MillraceError, type Step } from 'millrace'
+import type { TestMill } from 'millrace/testing'
 import { expect, test } from 'vitest'
 import { signal, testMill } from './mill.js'
 
@@ -103,6 +104,14 @@ function orderWith(log: string[], paid: (step: Step) => Promise<boolean>) {
   })
 }
 
+async function expectShipped(mill: TestMill, order: ReturnType<typeof orderWith>, log: readonly string[]) {
+  const job = await mill.enqueue(order, null)
+  await mill.drain()
+  expect(log).toEqual(['shipped'])
+  await mill.advance('1h')
+  expect(await job.result()).toBe(true)
+}
+
 const waysToSee: Record<string, (step: Step) => Promise<boolean>> = {
   'was seen': async (step) => {
     const [child] = await step.children('pay', pay, [1], { onFailure: 'continue' })
@@ -162,11 +171,7 @@ test('a child that is replayed before its failure was answered is waited for ins
     }
   })
   const mill = testMill({ jobs: [pay, order] })
-  const job = await mill.enqueue(order, null)
-  await mill.drain()
-  expect(log).toEqual(['shipped'])
-  await mill.advance('1h')
-  expect(await job.result()).toBe(true)
+  await expectShipped(mill, order, log)
 })
 
 test('who died of it waits for it again, also where other parts took steps meanwhile', async () => {
@@ -208,11 +213,7 @@ test('a child that is replayed and completes before its failure was answered is 
     }
   })
   const mill = testMill({ jobs: [pay, order], worker: { concurrency: 5 } })
-  const job = await mill.enqueue(order, null)
-  await mill.drain()
-  expect(log).toEqual(['shipped'])
-  await mill.advance('1h')
-  expect(await job.result()).toBe(true)
+  await expectShipped(mill, order, log)
 })
 
 test('who took a step after the failure and then died of it stays dead', async () => {

@@ -1,4 +1,4 @@
-import { afterSeal, type Business, type Family, isPlainChild } from '../../core/family.js'
+import { afterSeal, type Family, isPlainChild } from '../../core/family.js'
 import { isFinal } from '../../core/job.js'
 import type { Entry } from './entry.js'
 import { knows } from './parenthood.js'
@@ -17,16 +17,6 @@ export function seal(tables: Tables, entry: Entry, now: number): boolean {
   tables.leave(entry)
   tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
   return true
-}
-
-export function businessOf({ job, story }: Entry): Business & { readonly waiting: number } {
-  const parenthood = story?.parenthood
-  return {
-    waiting: parenthood?.waiting ?? 0,
-    open: parenthood?.open ?? false,
-    alarmed: parenthood?.alarmed ?? false,
-    unwinding: job.unwinds === true && story?.cancelReason !== undefined,
-  }
 }
 
 export function familyOf(tables: Tables, { job, story }: Entry): Family | undefined {

@@ -1,16 +1,17 @@
 import {
+  type Business,
   hasBusiness,
   insteadOfDeath,
   isCompletion,
   isGiven,
   onReplay,
+  orBlocked,
   standsInTheWay,
   waitsAgain,
 } from '../../core/family.js'
 import type { FinalState, NewJob } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import { type Entry, storyOf } from './entry.js'
-import { businessOf } from './family.js'
 import { reopenGuard } from './guard.js'
 import { isWaiting, type Link, type Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
@@ -63,6 +64,21 @@ function revive(tables: Tables, entry: Entry): void {
   story.crashes = 0
   story.finishedAt = undefined
   tables.enter(entry, 'blocked', Number.POSITIVE_INFINITY)
+}
+
+function businessOf({ job, story }: Entry): Business & { readonly waiting: number } {
+  const parenthood = story?.parenthood
+  return {
+    waiting: parenthood?.waiting ?? 0,
+    open: parenthood?.open ?? false,
+    alarmed: parenthood?.alarmed ?? false,
+    unwinding: job.unwinds === true && story?.cancelReason !== undefined,
+  }
+}
+
+/** A run is over, perhaps not the last one. */
+export function comesBack(entry: Entry, outcome: Outcome): Outcome {
+  return entry.story?.parenthood === undefined ? outcome : orBlocked(outcome, businessOf(entry))
 }
 
 /** Whether a job that comes back must wait for its children first. */

@@ -1,13 +1,6 @@
 import { bounds } from '../../core/bounds.js'
 import { shortFailure } from '../../core/failure.js'
-import {
-  bringsInserts,
-  cancelledFor,
-  diesCompensated,
-  diesOfChild,
-  orBlocked,
-  staying,
-} from '../../core/family.js'
+import { bringsInserts, cancelledFor, diesCompensated, diesOfChild, staying } from '../../core/family.js'
 import { type AttemptRecord, type Failure, isFinal } from '../../core/job.js'
 import { heedCancel, leavesNothing, type Outcome, settleResult, totalsOf } from '../../core/lifecycle.js'
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
@@ -17,11 +10,10 @@ import { doom } from './doom.js'
 import { childEnded } from './ends.js'
 import { type Entry, isHeld, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
-import { businessOf } from './family.js'
 import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
 import { hasOpenChildren } from './parenthood.js'
-import { replayedMeanwhile } from './replays.js'
+import { comesBack, replayedMeanwhile } from './replays.js'
 import type { Tables } from './tables.js'
 import { beginWait } from './waiting.js'
 import type { Lease, Worker } from './worker.js'
@@ -56,7 +48,7 @@ function settleOne(
   const lease = entry.lease as Lease
   const ended = orWaits(tables, entry, settlement)
   const heeded = heedCancel(ended, whyNot(tables, entry, ended, now))
-  const outcome = kept(entry, orBlocked(heeded, businessOf(entry)))
+  const outcome = kept(entry, comesBack(entry, heeded))
   if (outcome.to === 'cancelled') letGo(tables, entry)
   if (entry.job.guard !== undefined) settleGuard(tables, entry, outcome, now)
   // Before it leaves: a hold may make a gate of those that run, this one among them.

@@ -84,10 +84,7 @@ export function familyStaysTests(test: Test): void {
     store,
     advance,
   }) => {
-    const last = parent()
-    const parts = ['a', 'b', 'c'].map((id) => staying(last, id))
-    await store.insert([last, ...parts])
-    for (const job of await claim(store, 3)) await settle(store, job, complete('1', gone))
+    const { last, parts } = await threeThatStay(store)
     const crowded = { keep: { completed: 1, dead: 1 } }
     for (let i = 0; i < 5; i++) await sweep(store, crowded)
     await endNext(store, complete('1', { completed: 9 * hour, dead: 0 }))
@@ -101,10 +98,7 @@ export function familyStaysTests(test: Test): void {
     store,
     advance,
   }) => {
-    const last = parent()
-    const parts = ['a', 'b', 'c'].map((id) => staying(last, id))
-    await store.insert([last, ...parts])
-    for (const job of await claim(store, 3)) await settle(store, job, complete('1', gone))
+    await threeThatStay(store)
     for (let i = 0; i < 5; i++) await sweep(store, { keep: { completed: 1, dead: 1 } })
     await endNext(store, complete('1', gone))
     await advance(hour)
@@ -157,6 +151,15 @@ export function familyStaysTests(test: Test): void {
     await store.operate({ ids: ['b'] }, retryCommand)
     assert.deepEqual((await store.operate({ ids: ['b'] }, { do: 'remove' })).affected, ['b'], 'it waits')
   })
+}
+
+/** They have completed; the job that their flow leads to is ready. */
+async function threeThatStay(store: Store): Promise<{ last: NewJob; parts: NewJob[] }> {
+  const last = parent()
+  const parts = ['a', 'b', 'c'].map((id) => staying(last, id))
+  await store.insert([last, ...parts])
+  for (const job of await claim(store, 3)) await settle(store, job, complete('1', gone))
+  return { last, parts }
 }
 
 function staying(last: NewJob, id: string, waits: NewFamily['waits'] = 'no'): NewJob {

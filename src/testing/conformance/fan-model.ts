@@ -9,10 +9,12 @@ import { type AnyJob, type Child, defineJob, type JobContext } from '../../core/
 import type { FastCheck } from './model-steps.js'
 import {
   checkMortal,
+  enqueues,
   type MortalEvent,
   type MortalModelOptions,
   MortalRun,
   mortalEvents,
+  together,
 } from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
 import type { Jobs } from './mortal-worker.js'
@@ -56,22 +58,10 @@ function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
   )
   const part: Arbitrary<Part> = fc.oneof(
     { weight: 3, arbitrary: simple },
-    {
-      weight: 2,
-      arbitrary: fc.record({
-        part: fc.constantFrom('all' as const, 'race' as const),
-        parts: fc.array(simple, { minLength: 1, maxLength: 3 }),
-      }),
-    },
+    { weight: 2, arbitrary: together(fc, simple) },
   )
   const event = fc.oneof<WeightedArbitrary<Event | MortalEvent>[]>(
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        step: fc.constant('enqueue' as const),
-        program: fc.array(part, { minLength: 1, maxLength: 4 }),
-      }),
-    },
+    { weight: 3, arbitrary: enqueues(fc, part, 4) },
     {
       weight: 3,
       arbitrary: fc.record({

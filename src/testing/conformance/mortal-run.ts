@@ -31,6 +31,22 @@ export function mortalEvents(
   ]
 }
 
+/** A program of such parts is enqueued. */
+export function enqueues<P>(fc: FastCheck, part: Arbitrary<P>, most: number) {
+  return fc.record({
+    step: fc.constant('enqueue' as const),
+    program: fc.array(part, { minLength: 1, maxLength: most }),
+  })
+}
+
+/** Parts that a handler waits for together. */
+export function together<P>(fc: FastCheck, simple: Arbitrary<P>) {
+  return fc.record({
+    part: fc.constantFrom('all' as const, 'race' as const),
+    parts: fc.array(simple, { minLength: 1, maxLength: 3 }),
+  })
+}
+
 export function checkMortal<E extends { readonly step: string }>(
   complaint: string,
   { make, ...options }: MortalModelOptions,

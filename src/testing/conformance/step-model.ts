@@ -10,10 +10,12 @@ import { nextTurn } from '../../system/turn.js'
 import type { FastCheck } from './model-steps.js'
 import {
   checkMortal,
+  enqueues,
   type MortalEvent,
   type MortalModelOptions,
   MortalRun,
   mortalEvents,
+  together,
 } from './mortal-run.js'
 import type { MortalStore } from './mortal-store.js'
 import type { Jobs } from './mortal-worker.js'
@@ -60,22 +62,10 @@ function eventsOf(fc: FastCheck): Arbitrary<(Event | MortalEvent)[]> {
   )
   const part: Arbitrary<Part> = fc.oneof(
     { weight: 5, arbitrary: simple },
-    {
-      weight: 2,
-      arbitrary: fc.record({
-        part: fc.constantFrom('all' as const, 'race' as const),
-        parts: fc.array(simple, { minLength: 1, maxLength: 3 }),
-      }),
-    },
+    { weight: 2, arbitrary: together(fc, simple) },
   )
   const event = fc.oneof<WeightedArbitrary<Event | MortalEvent>[]>(
-    {
-      weight: 3,
-      arbitrary: fc.record({
-        step: fc.constant('enqueue' as const),
-        program: fc.array(part, { minLength: 1, maxLength: 6 }),
-      }),
-    },
+    { weight: 3, arbitrary: enqueues(fc, part, 6) },
     { weight: 2, arbitrary: fc.record({ step: fc.constant('signal' as const), key: fc.nat(1) }) },
     ...mortalEvents(fc, { weight: 4, times: [0, 50, 300, 1_500] }, 6),
   )
