@@ -8,6 +8,7 @@
  * - `insert` is idempotent by id; a settlement repeated is `lost`; a claim repeated with its token returns
  *   the jobs that it already holds.
  * - A job's guard is taken by its claim, and ended by what ends the job, in that same step.
+ * - Calls that are made before earlier ones have resolved may be carried out in any order.
  * - The cost of a claim depends on neither backlog, delayed, finished nor dead jobs.
  * - `subscribe` only lowers latency. Everything works, more slowly, when no signal ever arrives.
  */

@@ -59,7 +59,7 @@ export function laneOpensAt<J extends Waiting<G>, L extends Line, G extends Gate
 
 /** Of the lines that have jobs; the plain one's is empty. */
 function waitingNames({ hasPlain, lines }: TrafficLane<Line>): string[] {
-  const names = lines.filter(({ size }) => size > 0).map(({ name }) => name)
+  const names = lines.filter(({ isEmpty }) => !isEmpty).map(({ name }) => name)
   return hasPlain ? ['', ...names] : names
 }
 
@@ -82,7 +82,7 @@ export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gat
     const open: (L | undefined)[] = []
     if (lane.hasPlain && traffic.room(queue, '', now) > 0) open.push(undefined)
     for (const line of lane.lines)
-      if (line.size > 0 && traffic.room(queue, line.name, now) > 0) open.push(line)
+      if (!line.isEmpty && traffic.room(queue, line.name, now) > 0) open.push(line)
     return takeByTurns(open, most, turn, (line, share) =>
       line === undefined ? takeFromPlain(share) : takeFromLine(line, share),
     )
@@ -92,7 +92,7 @@ export function takeFromLane<J extends Waiting<G>, L extends Line, G extends Gat
     const most = Math.min(share, traffic.room(queue, line.name, now))
     const taken = traffic.take(line, most, now)
     if (taken.moved) moved = true
-    if (taken.jobs.length < most && line.size > 0) more = true
+    if (taken.jobs.length < most && !line.isEmpty) more = true
     const suspect = traffic.isSuspect(line.name)
     for (const job of taken.jobs) start(job, suspect)
     return taken.jobs.length

@@ -28,8 +28,8 @@ export interface Line extends TurnOwner {
   readonly name: string
   /** The tag that was handed out last. */
   served: number
-  /** Jobs that stand in it. */
-  readonly size: number
+  /** No job stands in it. */
+  readonly isEmpty: boolean
 }
 
 export interface DuePlace {

@@ -2,8 +2,9 @@ import { bounds } from '../../core/bounds.js'
 import type { Failure } from '../../core/job.js'
 import type { Cause } from '../../core/store.js'
 import { clean } from '../../core/text.js'
-import { type Entry, storyOf } from './entry.js'
-import { Sorted } from './sorted.js'
+import type { Causes } from '../ledger/causes.js'
+import { type Entry, storyOf } from '../ledger/entry.js'
+import { Sorted } from '../ledger/sorted.js'
 
 interface Group {
   readonly cause: string
@@ -15,15 +16,13 @@ interface Group {
   readonly members: Sorted<Entry>
 }
 
-/** The dead, grouped by what they died of. */
-export class Causes {
+export class MemoryCauses implements Causes {
   readonly #groups = new Map<string, Group>()
 
   members(cause: string): Sorted<Entry> | undefined {
     return this.#groups.get(cause)?.members
   }
 
-  /** Counts a death with its cause. The job is on its shelf already: its rank orders it here too. */
   add(entry: Entry, failure: Failure, now: number): void {
     storyOf(entry).cause = failure.cause
     const message = clean(failure.message, bounds.reasonText)
@@ -48,7 +47,6 @@ export class Causes {
     group.members.add(entry)
   }
 
-  /** Takes a job that is dead no more out of its cause's count. */
   delete(entry: Entry): void {
     const cause = entry.story?.cause
     const group = cause === undefined ? undefined : this.#groups.get(cause)

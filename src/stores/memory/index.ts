@@ -36,19 +36,18 @@ import type {
   SweepRequest,
 } from '../../core/store.js'
 import { systemClock } from '../../system/clock.js'
-import { claim, opensAt } from './claim.js'
-import { configure } from './configure.js'
-import { extend } from './extend.js'
-import { guard } from './guard.js'
-import { insert } from './insert.js'
-import { links } from './links.js'
-import { operate } from './operate.js'
-import { counts, gates, get, list, trail } from './read.js'
-import { schedule } from './schedule.js'
-import { settle } from './settle.js'
-import { signal } from './signal.js'
-import { sweep } from './sweep.js'
-import { Tables } from './tables.js'
+import { configure } from '../ledger/configure.js'
+import { exchange } from '../ledger/exchange.js'
+import { extend } from '../ledger/extend.js'
+import { guard } from '../ledger/guard.js'
+import { insert } from '../ledger/insert.js'
+import { links } from '../ledger/links.js'
+import { operate } from '../ledger/operate.js'
+import { schedule } from '../ledger/schedule.js'
+import { signal } from '../ledger/signal.js'
+import { sweep } from '../ledger/sweep.js'
+import { counts, gates, get, list, schedules, trail } from './read.js'
+import { MemoryTables } from './tables.js'
 
 export interface MemoryOptions {
   /** The store's clock; tests pass a virtual one. @default the system's */
@@ -71,12 +70,12 @@ export class MemoryStore implements Store {
     transactions: false,
   }
   readonly #clock: Clock
-  #tables: Tables | undefined
+  #tables: MemoryTables | undefined
 
   constructor(options: MemoryOptions = {}) {
     noUnknown(options, ['clock'], 'memory')
     this.#clock = options.clock ?? systemClock
-    this.#tables = new Tables(this.#clock)
+    this.#tables = new MemoryTables(this.#clock)
   }
 
   async open(): Promise<void> {
@@ -98,17 +97,9 @@ export class MemoryStore implements Store {
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const tables = this.#open()
-    const now = this.#clock.now()
-    const settled = settle(tables, request, now)
-    if (request.claim === undefined) {
-      tables.signals.tell()
-      return { settled, claimed: [], opens: undefined }
-    }
-    const { jobs, more } = claim(tables, request.worker, request.claim, now)
-    const opens = more ? now : opensAt(tables, request.claim, now)
-    if (jobs.length > 0) tables.signals.claimed(jobs)
+    const result = exchange(tables, request, this.#clock.now())
     tables.signals.tell()
-    return { settled, claimed: jobs, opens: opens === undefined ? undefined : Math.max(0, opens - now) }
+    return result
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
@@ -175,7 +166,7 @@ export class MemoryStore implements Store {
   }
 
   async schedules(query: ScheduleQuery): Promise<SchedulePage> {
-    return { ...this.#open().schedules.page(query), now: this.#clock.now() }
+    return schedules(this.#open(), query)
   }
 
   async signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
@@ -205,7 +196,7 @@ export class MemoryStore implements Store {
     return this.#open().signals.subscribe(listener)
   }
 
-  #open(): Tables {
+  #open(): MemoryTables {
     if (this.#tables === undefined) throw new MillraceError('CLOSED', 'the store is closed')
     return this.#tables
   }

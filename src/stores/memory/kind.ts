@@ -1,60 +1,49 @@
-import type { JobState, NewJob } from '../../core/job.js'
-import type { TotalName } from '../../core/lifecycle.js'
-import type { Entry } from './entry.js'
-import { Sorted } from './sorted.js'
-import type { TrafficLine } from './traffic.js'
+import type { NewJob } from '../../core/job.js'
+import { laneCount } from '../../core/lanes.js'
+import type { GateRef } from '../../core/traffic/settings.js'
+import type { Entry } from '../ledger/entry.js'
+import { type Kind, type Kinds, newStates, newTotals, type Queue } from '../ledger/kind.js'
+import { Sorted } from '../ledger/sorted.js'
+import type { TrafficLine } from '../ledger/traffic.js'
 
-/** What jobs of one name in one lane have in common: the line that they wait in, and their counts. */
-export interface Kind {
-  readonly queue: Queue
-  readonly name: string
-  readonly lane: number
-  /** The pending jobs of its queue and lane, those of other kinds among them. */
-  readonly line: Sorted<Entry>
-  readonly states: Record<JobState, number>
-  readonly totals: Record<TotalName, number>
-}
-
-export interface Queue {
+export interface MemoryQueue extends Queue {
   /** Queues are listed in the order in which they came. */
   readonly num: number
-  readonly name: string
-  paused: boolean
-  /** By lane, in the order of lanes. */
   readonly lines: Sorted<Entry>[]
-  /** Something besides its pause may hold up its jobs; see traffic.ts. */
-  traffic: boolean
-  /** Lines of jobs with limits or groups, by lane, in the order in which they came. */
   readonly trafficLines: TrafficLine[][]
 }
 
-export class Kinds {
-  readonly queues = new Map<string, Queue>()
-  readonly #kinds = new Map<string, Kind>()
+interface MemoryKind extends Kind {
+  readonly queue: MemoryQueue
+}
+
+export class MemoryKinds implements Kinds {
+  readonly queues = new Map<string, MemoryQueue>()
+  readonly #kinds = new Map<string, MemoryKind>()
   /** Definitions with limits: a queue that gets such a kind must know. */
-  readonly limited = new Set<string>()
-  #last: Kind | undefined
+  readonly #limited = new Set<string>()
+  #last: MemoryKind | undefined
 
   all(): IterableIterator<Kind> {
     return this.#kinds.values()
   }
 
   /** Jobs come in runs of the same kind, so the last one is likely the one. */
-  of(job: NewJob): Kind {
+  of(job: NewJob): MemoryKind {
     const last = this.#last
     if (last?.name === job.name && last.lane === job.lane && last.queue.name === job.queue) return last
     const key = `${job.lane}:${job.queue}:${job.name}`
     let kind = this.#kinds.get(key)
     if (kind === undefined) {
       kind = makeKind(this.queue(job.queue), job.name, job.lane)
-      if (this.limited.has(job.name)) kind.queue.traffic = true
+      if (this.#limited.has(job.name)) kind.queue.traffic = true
       this.#kinds.set(key, kind)
     }
     this.#last = kind
     return kind
   }
 
-  queue(name: string): Queue {
+  queue(name: string): MemoryQueue {
     let queue = this.queues.get(name)
     if (queue === undefined) {
       queue = { num: this.queues.size, name, paused: false, lines: [], traffic: false, trafficLines: [] }
@@ -62,39 +51,46 @@ export class Kinds {
     }
     return queue
   }
+
+  findQueue(name: string): MemoryQueue | undefined {
+    return this.queues.get(name)
+  }
+
+  queueNames(): Iterable<string> {
+    return this.queues.keys()
+  }
+
+  *queuesOf(name: string): Generator<MemoryQueue, void> {
+    for (const kind of this.#kinds.values()) if (kind.name === name) yield kind.queue
+  }
+
+  concern(name: string): void {
+    this.#limited.add(name)
+    for (const queue of this.queuesOf(name)) queue.traffic = true
+  }
+
+  pending(queue: string): number[] {
+    const lanes = new Array<number>(laneCount).fill(0)
+    for (const kind of this.#kinds.values()) {
+      if (kind.queue.name === queue) lanes[kind.lane] = (lanes[kind.lane] ?? 0) + kind.states.pending
+    }
+    return lanes
+  }
+
+  running(ref: GateRef): number {
+    let running = 0
+    for (const kind of this.#kinds.values()) {
+      if ((ref.of === 'queue' ? kind.queue.name : kind.name) === ref.name) running += kind.states.running
+    }
+    return running
+  }
 }
 
-function makeKind(queue: Queue, name: string, lane: number): Kind {
+function makeKind(queue: MemoryQueue, name: string, lane: number): MemoryKind {
   while (queue.lines.length <= lane) {
     queue.lines.push(new Sorted())
     queue.trafficLines.push([])
   }
-  return {
-    queue,
-    name,
-    lane,
-    line: queue.lines[lane] as Sorted<Entry>,
-    states: {
-      scheduled: 0,
-      pending: 0,
-      running: 0,
-      retrying: 0,
-      blocked: 0,
-      completed: 0,
-      dead: 0,
-      cancelled: 0,
-    },
-    totals: {
-      enqueued: 0,
-      completed: 0,
-      failed: 0,
-      retried: 0,
-      dead: 0,
-      cancelled: 0,
-      crashed: 0,
-      pruned: 0,
-      shed: 0,
-      deferred: 0,
-    },
-  }
+  const line = queue.lines[lane] as Sorted<Entry>
+  return { queue, name, lane, line, states: newStates(), totals: newTotals() }
 }

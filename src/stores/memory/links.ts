@@ -1,34 +1,36 @@
-import { bounds } from '../../core/bounds.js'
-import { isAskedFor, type LinkRecord } from '../../core/family.js'
-import type { LinkPage, LinkQuery } from '../../core/store.js'
-import type { Link } from './parenthood.js'
-import type { Tables } from './tables.js'
+import type { Link, Links } from '../ledger/parenthood.js'
 
-/** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
-export function links(tables: Tables, query: LinkQuery): LinkPage {
-  const found: LinkRecord[] = []
-  const { prefix = '' } = query
-  let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
-  let looked = 0
-  for (; at < query.parents.length; at++, after = prefix) {
-    const all = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links ?? []
-    for (let i = firstAfter(all, after); i < all.length; i++) {
-      const link = all[i] as Link
-      if (!link.child.startsWith(prefix)) break
-      if (found.length === query.limit || looked === bounds.scan)
-        return { links: found, cursor: JSON.stringify([at, after]) }
-      looked++
-      after = link.child
-      if (isAskedFor(link, query)) found.push(recordOf(link))
-    }
+export class MemoryLinks implements Links {
+  readonly #byChild = new Map<string, Link>()
+  #links: Link[] = []
+  #sorted = true
+
+  get size(): number {
+    return this.#byChild.size
   }
-  return { links: found, cursor: undefined }
-}
 
-/** Spelt out: a parent may read a hundred thousand of them. */
-function recordOf(link: Link): LinkRecord {
-  const { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone } = link
-  return { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone }
+  get(child: string): Link | undefined {
+    return this.#byChild.get(child)
+  }
+
+  add(link: Link): void {
+    this.#sorted &&= link.child > (this.#links.at(-1)?.child ?? '')
+    this.#links.push(link)
+    this.#byChild.set(link.child, link)
+  }
+
+  forgetFans(): void {
+    this.#links = this.#links.filter(({ fan }) => fan === undefined)
+    this.#byChild.clear()
+    for (const link of this.#links) this.#byChild.set(link.child, link)
+  }
+
+  after(child: string, count: number): readonly Link[] {
+    if (!this.#sorted) this.#links.sort((a, b) => (a.child < b.child ? -1 : 1))
+    this.#sorted = true
+    const from = firstAfter(this.#links, child)
+    return this.#links.slice(from, from + count)
+  }
 }
 
 function firstAfter(links: readonly Link[], child: string): number {

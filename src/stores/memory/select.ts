@@ -2,19 +2,18 @@ import { isMendable } from '../../core/child-failed.js'
 import { MillraceError, show } from '../../core/errors.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import type { JobFilter, JobQuery } from '../../core/store.js'
-import type { Entry } from './entry.js'
-import type { Tables } from './tables.js'
-
-interface Selection {
-  readonly entries: Entry[]
-  readonly cursor: string | undefined
-}
+import type { Entry } from '../ledger/entry.js'
+import type { Selection } from '../ledger/tables.js'
+import type { Worker } from '../ledger/worker.js'
+import type { MemoryQueue } from './kind.js'
+import type { MemoryTables } from './tables.js'
+import type { MemoryWorker } from './worker.js'
 
 /** A call looks at this many jobs at most; a filter that matches few gets a cursor to go on with. */
 const scanBudget = 5_000
 
 /** Walks the jobs of the filter's state in their own order and keeps those that it wants. */
-export function select(tables: Tables, { filter, limit, cursor }: JobQuery): Selection {
+export function select(tables: MemoryTables, { filter, limit, cursor }: JobQuery): Selection {
   const entries: Entry[] = []
   const start = readCursor(filter.state, cursor)
   let looked = 0
@@ -33,7 +32,7 @@ export function select(tables: Tables, { filter, limit, cursor }: JobQuery): Sel
 /** A place in a state's order: queue, lane and position; worker and position; or rank and position. */
 type Place = readonly [number, number, number]
 
-function walk(tables: Tables, filter: JobFilter, place: Place): Iterable<Entry> {
+function walk(tables: MemoryTables, filter: JobFilter, place: Place): Iterable<Entry> {
   const { state, cause } = filter
   if (state === 'pending') return walkPending(tables, place)
   if (state === 'running') return walkRunning(tables, place)
@@ -43,7 +42,7 @@ function walk(tables: Tables, filter: JobFilter, place: Place): Iterable<Entry> 
 }
 
 /** Those in plain lines first, by queue and lane; then those with limits or groups, by the place they wait in. */
-function* walkPending(tables: Tables, [num, second, seq]: Place): Generator<Entry, void> {
+function* walkPending(tables: MemoryTables, [num, second, seq]: Place): Generator<Entry, void> {
   for (const queue of tables.kinds.queues.values()) {
     if (queue.num < num) continue
     for (const [lane, line] of queue.lines.entries()) {
@@ -51,7 +50,7 @@ function* walkPending(tables: Tables, [num, second, seq]: Place): Generator<Entr
       else if (lane === second) yield* line.after(0, seq)
     }
   }
-  for (const place of tables.places.waiting()) {
+  for (const place of tables.books.waiting()) {
     if (trafficPlace + place.num > num) yield* place.jobs.after(Number.NEGATIVE_INFINITY, 0)
     else if (trafficPlace + place.num === num) yield* place.jobs.after(second, seq)
   }
@@ -60,8 +59,8 @@ function* walkPending(tables: Tables, [num, second, seq]: Place): Generator<Entr
 /** Places of traffic control are numbered behind all queues. */
 const trafficPlace = 2 ** 32
 
-function* walkRunning({ workers }: Tables, [num, seq]: Place): Generator<Entry, void> {
-  for (const worker of workers.values()) {
+function* walkRunning({ workers }: MemoryTables, [num, seq]: Place): Generator<Entry, void> {
+  for (const worker of workers.all()) {
     if (worker.num < num) continue
     for (const entry of worker.held()) if (worker.num > num || entry.seq > seq) yield entry
   }
@@ -95,9 +94,11 @@ function writeCursor(entry: Entry): string {
 function placeOf({ state, kind, lease, rank, seq, story }: Entry): Place {
   if (state === 'pending') {
     const place = story?.place
-    return place === undefined ? [kind.queue.num, kind.lane, seq] : [trafficPlace + place.num, rank, seq]
+    return place === undefined
+      ? [(kind.queue as MemoryQueue).num, kind.lane, seq]
+      : [trafficPlace + place.num, rank, seq]
   }
-  if (state === 'running') return [lease?.worker.num ?? 0, seq, 0]
+  if (state === 'running') return [lease === undefined ? 0 : numOf(lease.worker), seq, 0]
   return [rank, seq, 0]
 }
 
@@ -118,4 +119,8 @@ function readCursor(state: JobState, cursor: string | undefined): Place {
     )
   }
   return [a, b, c]
+}
+
+function numOf(worker: Worker): number {
+  return (worker as MemoryWorker).num
 }

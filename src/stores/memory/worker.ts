@@ -1,14 +1,45 @@
-import type { Entry } from './entry.js'
+import type { Entry } from '../ledger/entry.js'
+import type { Lease, Worker, Workers } from '../ledger/worker.js'
 
-/** A worker and what it holds. Its expiry covers all of its claims: one thing to renew, however many run. */
-export class Worker {
+export class MemoryWorkers implements Workers {
+  readonly #workers = new Map<string, MemoryWorker>()
+  #count = 0
+
+  all(): Iterable<MemoryWorker> {
+    return this.#workers.values()
+  }
+
+  get(id: string): MemoryWorker | undefined {
+    return this.#workers.get(id)
+  }
+
+  renew(id: string, expiresAt: number): MemoryWorker {
+    let worker = this.#workers.get(id)
+    if (worker === undefined) {
+      worker = new MemoryWorker(this.#count++, id, expiresAt)
+      this.#workers.set(id, worker)
+    }
+    worker.expiresAt = expiresAt
+    return worker
+  }
+
+  *lapsed(now: number): Generator<MemoryWorker, void> {
+    for (const worker of this.#workers.values()) if (worker.expiresAt <= now) yield worker
+  }
+
+  forget({ id }: MemoryWorker): void {
+    this.#workers.delete(id)
+  }
+}
+
+export class MemoryWorker implements Worker {
   /** Workers are listed in the order in which they came. */
   readonly num: number
   readonly id: string
   expiresAt: number
-  /** By token: those that hold jobs, and the latest one, so that its repetition is known in any case. */
-  readonly #leases = new Map<string, Lease>()
-  #latest: Lease | undefined = undefined
+  /** By token: those that hold jobs, and the latest one. */
+  readonly #leases = new Map<string, MemoryLease>()
+  #latest: MemoryLease | undefined = undefined
 
   constructor(num: number, id: string, expiresAt: number) {
     this.num = num
@@ -16,43 +47,41 @@ export class Worker {
     this.expiresAt = expiresAt
   }
 
-  leaseOf(token: string): Lease | undefined {
+  leaseOf(token: string): MemoryLease | undefined {
     return this.#leases.get(token)
   }
 
-  newLease(token: string, at: number): Lease {
+  newLease(token: string, at: number): MemoryLease {
     if (this.#latest?.size === 0) this.#leases.delete(this.#latest.token)
-    const lease = new Lease(this, token, at)
+    const lease = new MemoryLease(this, token, at)
     this.#leases.set(token, lease)
     this.#latest = lease
     return lease
   }
 
   /** Called when a lease has no jobs any more. */
-  ended(lease: Lease): void {
+  ended(lease: MemoryLease): void {
     if (lease !== this.#latest) this.#leases.delete(lease.token)
   }
 
-  /** In the order of the line. */
-  held(): Entry[] {
+  held(most = Number.POSITIVE_INFINITY): Entry[] {
     const entries: Entry[] = []
     for (const lease of this.#leases.values()) {
       for (const entry of lease.held()) entries.push(entry)
     }
-    return entries.sort((a, b) => a.seq - b.seq)
+    return entries.sort((a, b) => a.seq - b.seq).slice(0, most)
   }
 }
 
-/** One claim's right to its jobs. */
-export class Lease {
-  readonly worker: Worker
+class MemoryLease implements Lease {
+  readonly worker: MemoryWorker
   readonly token: string
   readonly at: number
   /** As they were claimed, with gaps for those that left. */
   readonly #entries: (Entry | undefined)[] = []
   #size = 0
 
-  constructor(worker: Worker, token: string, at: number) {
+  constructor(worker: MemoryWorker, token: string, at: number) {
     this.worker = worker
     this.token = token
     this.at = at

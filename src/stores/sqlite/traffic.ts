@@ -22,8 +22,35 @@ export interface TrafficJob {
   readonly row?: JobRowHead
 }
 
-export interface TrafficLine extends Line {
+interface LineRow extends Omit<Line, 'isEmpty'> {
+  readonly size: number
+}
+
+export class TrafficLine implements Line {
+  readonly num: number
+  readonly queue: string
+  readonly lane: number
+  readonly name: string
+  served: number
+  tag: number
+  backTag: number
+  /** Jobs that stand in it. */
   size: number
+
+  constructor({ num, queue, lane, name, served, tag, backTag, size }: LineRow) {
+    this.num = num
+    this.queue = queue
+    this.lane = lane
+    this.name = name
+    this.served = served
+    this.tag = tag
+    this.backTag = backTag
+    this.size = size
+  }
+
+  get isEmpty(): boolean {
+    return this.size === 0
+  }
 }
 
 export type Traffic = TrafficControl<TrafficJob, TrafficLine, StoredGate>
@@ -91,7 +118,7 @@ export class Places implements TrafficPlaces<TrafficJob, TrafficLine, StoredGate
     this.#signals = signals
     this.gates = new GateTable(db)
     this.#readQueuesOfJob = db.prepare<[string], string>(sql.queuesOfJob).pluck()
-    this.#readLines = db.prepare<[number, number], TrafficLine>(sql.lines)
+    this.#readLines = db.prepare<[number, number], LineRow>(sql.lines)
     this.#addLine = db.prepare<[number, number, string], number>(sql.addLine).pluck()
     this.#writeLine = db.prepare(sql.keepLine)
     this.#heads = db.prepare<[number, number], Head>(sql.heads).raw()
@@ -163,7 +190,7 @@ export class Places implements TrafficPlaces<TrafficJob, TrafficLine, StoredGate
     const key = `${queueId}:${lane}`
     let lines = this.#lines.get(key)
     if (lines === undefined) {
-      lines = this.#readLines.all(queueId, lane)
+      lines = this.#readLines.all(queueId, lane).map((row) => new TrafficLine(row))
       this.#lines.set(key, lines)
     }
     return lines
@@ -175,7 +202,7 @@ export class Places implements TrafficPlaces<TrafficJob, TrafficLine, StoredGate
     let line = lines.find((one) => one.name === name)
     if (line === undefined) {
       const num = this.#addLine.get(queueId, lane, name) as number
-      line = { num, queue, lane, name, served: 0, tag: 0, backTag: 0, size: 0 }
+      line = new TrafficLine({ num, queue, lane, name, served: 0, tag: 0, backTag: 0, size: 0 })
       lines.push(line)
       this.concern({ of: 'queue', name: queue })
     }

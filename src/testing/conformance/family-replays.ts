@@ -96,5 +96,5 @@ export function familyReplayTests(test: Test): void {
       kinds.map(({ states }) => [states.blocked, states.pending, states.dead]),
       [[4_000, 1, 0]],
     )
-  })
+  }, 180_000)
 }

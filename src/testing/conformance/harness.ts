@@ -9,6 +9,8 @@ export interface StoreHarness {
   jump?: (ms: number) => void
   /** A second handle on the same data, open, for engines that share it; closed by the harness. */
   second?: () => Promise<Store>
+  /** Calls that are made at once may be carried out in another order, as over several connections. */
+  readonly overtakes?: boolean
   close(): Promise<void>
 }
 

@@ -30,7 +30,12 @@ import type {
 } from '../../core/store.js'
 import type { StoreHarness } from './harness.js'
 
-export type Test = (title: string, body: (harness: StoreHarness) => Promise<void>) => void
+export type Test = (
+  title: string,
+  body: (harness: StoreHarness) => Promise<void>,
+  /** Milliseconds, for one that takes longer than others. */
+  timeout?: number,
+) => void
 
 export const lease = 10_000
 export const retention = { completed: 60_000, dead: 120_000 }

@@ -149,7 +149,9 @@ export function describeStore(name: string, options: DescribeStoreOptions): void
   const { runner, make, reference, modelRuns = 1000, trafficRuns = 1000, stepRuns = 100, seed } = options
   runner.describe(`${name}: conformance`, () => {
     for (const [part, define] of parts) {
-      runner.describe(part, () => define((title, body) => runner.test(title, () => withHarness(make, body))))
+      runner.describe(part, () =>
+        define((title, body, timeout) => runner.test(title, () => withHarness(make, body), timeout)),
+      )
     }
     runner.describe('model', () => {
       const check = () => checkAgainstModel({ make, runs: modelRuns, seed })

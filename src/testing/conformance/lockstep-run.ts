@@ -30,7 +30,7 @@ export class LockstepRun {
     switch (step.step) {
       case 'turn': {
         const process = await this.#process(step.handle)
-        await Promise.all(step.verbs.map((verb) => this.#calls.call(process, verb)))
+        await this.#turn(process, step.verbs)
         break
       }
       case 'advance':
@@ -44,6 +44,15 @@ export class LockstepRun {
         break
     }
     await this.#look()
+  }
+
+  /** An engine with several connections does in any order what is asked for at once. */
+  async #turn(process: Process, verbs: readonly LockstepVerb[]): Promise<void> {
+    if (this.#harnesses.every(({ overtakes }) => overtakes !== true)) {
+      await Promise.all(verbs.map((verb) => this.#calls.call(process, verb)))
+      return
+    }
+    for (const verb of verbs) await this.#calls.call(process, verb)
   }
 
   async #process(handle: 0 | 1): Promise<Process> {

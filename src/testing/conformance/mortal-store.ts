@@ -10,6 +10,7 @@ export class MortalStore {
   /** The last call is carried out, and its answer never comes. */
   #dieAfter = false
   #dead = false
+  #inFlight = 0
 
   constructor(inner: Store) {
     this.store = new Proxy(inner, {
@@ -32,16 +33,34 @@ export class MortalStore {
     this.#dieAfter = dieAfter
   }
 
+  /** Until its calls are answered, and what follows from them too: a server takes real time, whatever the clock says. */
+  async quiet(): Promise<void> {
+    for (let turns = 0; turns < quietTurns; turns++) {
+      if (this.#inFlight > 0) turns = 0
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
   async #call(call: () => Promise<unknown>): Promise<unknown> {
     if (this.#dead) return never
+    this.#inFlight++
+    const answer = await this.#answered(call).finally(() => this.#inFlight--)
+    return answer === lost ? never : answer
+  }
+
+  async #answered(call: () => Promise<unknown>): Promise<unknown> {
     if (this.#callsLeft-- <= 0) {
       this.#dead = true
       if (this.#dieAfter) await call().catch(() => {})
-      return never
+      return lost
     }
     const answer = await call()
-    return this.#dead ? never : answer
+    return this.#dead ? lost : answer
   }
 }
 
+/** Turns without a call. */
+const quietTurns = 5
+
+const lost = Symbol('lost')
 const never = new Promise<never>(() => {})

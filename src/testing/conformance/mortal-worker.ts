@@ -64,6 +64,7 @@ export class MortalWorker {
     await this.#harness.advance(ms)
     this.now += ms
     await this.#clock.advance(ms)
+    await this.#process.quiet()
   }
 
   /** Until none of these jobs is live; says which ones are stuck. */

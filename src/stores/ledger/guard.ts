@@ -16,11 +16,11 @@ import {
 import { isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
 import type { Entry } from './entry.js'
-import { Sorted } from './sorted.js'
+import { type Book, type Shelf, start } from './shelf.js'
 import type { Tables } from './tables.js'
 
 /** A record with its place among those that end by themselves. */
-interface Kept {
+export interface KeptGuard {
   readonly record: GuardRecord
   readonly key: string
   readonly rank: number
@@ -28,9 +28,15 @@ interface Kept {
 }
 
 export class Guards {
-  readonly #byKey = new Map<string, Kept>()
-  readonly #byTime = new Sorted<Kept>()
-  #count = 0
+  readonly #byKey: Book<KeptGuard>
+  readonly #byTime: Shelf<KeptGuard>
+  readonly #nextSeq: () => number
+
+  constructor(byKey: Book<KeptGuard>, byTime: Shelf<KeptGuard>, nextSeq: () => number) {
+    this.#byKey = byKey
+    this.#byTime = byTime
+    this.#nextSeq = nextSeq
+  }
 
   get(key: string): GuardRecord | undefined {
     return this.#byKey.get(key)?.record
@@ -38,7 +44,7 @@ export class Guards {
 
   set(key: string, record: GuardRecord): void {
     this.delete(key)
-    const kept = { record, key, rank: record.expiresAt ?? 0, seq: ++this.#count }
+    const kept = { record, key, rank: record.expiresAt ?? 0, seq: this.#nextSeq() }
     this.#byKey.set(key, kept)
     if (record.expiresAt !== undefined) this.#byTime.add(kept)
   }
@@ -52,13 +58,13 @@ export class Guards {
 
   /** Those whose life or lease is over, a bounded number; returns how many. */
   forget(now: number, limit: number): number {
-    let forgotten = 0
-    for (; forgotten < limit; forgotten++) {
-      const first = this.#byTime.first
-      if (first === undefined || first.rank > now) break
-      this.delete(first.key)
+    const over: KeptGuard[] = []
+    for (const kept of this.#byTime.after(start.rank, start.seq, limit)) {
+      if (kept.rank > now || over.length === limit) break
+      over.push(kept)
     }
-    return forgotten
+    for (const { key } of over) this.delete(key)
+    return over.length
   }
 }
 

@@ -8,7 +8,7 @@ import { superseded } from '../../core/traffic/dedupe.js'
 import { keepsKey, letGo } from './dedupe.js'
 import { doom } from './doom.js'
 import { childEnded } from './ends.js'
-import { type Entry, isHeld, storyOf } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
 import { writeReport } from './extend.js'
 import { settleGuard } from './guard.js'
 import { insertFromHandler } from './insert.js'
@@ -30,7 +30,9 @@ export function settle(tables: Tables, request: ExchangeRequest, now: number): S
   const results: SettleResult[] = []
   // Definitions whose jobs went down with the worker: each counts once, however many of its jobs did.
   const crashed = new Set<string>()
-  for (const settlement of settlements) results.push(settleOne(tables, worker, settlement, crashed, now))
+  tables.each(settlements, (settlement) => {
+    results.push(settleOne(tables, worker, settlement, crashed, now))
+  })
   for (const name of crashed) tables.traffic.crashed(name, now)
   return results
 }
@@ -44,7 +46,7 @@ function settleOne(
 ): SettleResult {
   const { id, inserts, report } = settlement
   const entry = tables.jobs.get(id)
-  if (!isHeld(entry, worker, settlement.token)) return 'lost'
+  if (!tables.isHeld(entry, worker, settlement.token)) return 'lost'
   const lease = entry.lease as Lease
   const ended = orWaits(tables, entry, settlement)
   const heeded = heedCancel(ended, whyNot(tables, entry, ended, now))
@@ -63,7 +65,7 @@ function settleOne(
     tables.jobs.delete(entry.job.id)
   } else {
     // Before it waits: what ends its wait is written over the step that began it.
-    if (report !== undefined) writeReport(entry, report)
+    if (report !== undefined) writeReport(tables, entry, report)
     apply(tables, entry, outcome, lease, now)
   }
   if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)

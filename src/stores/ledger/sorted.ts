@@ -1,25 +1,24 @@
+import { precedes, type Ranked, type Shelf } from './shelf.js'
+
+const chunkSize = 512
+
 /**
  * Items in order of rank, then of position in line. Kept in chunks: adding at the end and taking from the
  * front, which is what queues do nearly always, touch one small array; anything else is a binary search and
  * a short move. Unlike a heap it can be read in order from any place, in both directions, so that lists
  * need not sort.
  */
-export interface Ranked {
-  /** What orders it here; must not change while it is in. */
-  readonly rank: number
-  /** Position in line; unique. */
-  readonly seq: number
-}
-
-const chunkSize = 512
-
-export class Sorted<T extends Ranked> {
+export class Sorted<T extends Ranked> implements Shelf<T> {
   /** None is empty. */
   readonly #chunks: T[][] = []
   #size = 0
 
   get size(): number {
     return this.#size
+  }
+
+  get isEmpty(): boolean {
+    return this.#size === 0
   }
 
   get first(): T | undefined {
@@ -40,7 +39,8 @@ export class Sorted<T extends Ranked> {
     const chunk = this.#chunks[at]
     if (chunk === undefined) return false
     const index = indexFor(chunk, item.rank, item.seq)
-    if (chunk[index] !== item) return false
+    const found = chunk[index]
+    if (found?.seq !== item.seq || found.rank !== item.rank) return false
     this.#size--
     if (chunk.length === 1) this.#chunks.splice(at, 1)
     else chunk.splice(index, 1)
@@ -107,10 +107,6 @@ function indexFor(chunk: readonly Ranked[], rank: number, seq: number): number {
     else high = middle
   }
   return low
-}
-
-export function precedes(a: Ranked, b: Ranked): boolean {
-  return isBefore(a, b.rank, b.seq)
 }
 
 function isBefore(item: Ranked, rank: number, seq: number): boolean {

@@ -5,14 +5,15 @@ import type { Entry } from './entry.js'
 import { letGoOfGuard } from './guard.js'
 import { cancelUnwanted } from './operate.js'
 import { dueSchedules } from './schedule.js'
+import { precedes, start } from './shelf.js'
 import { spread } from './signal.js'
-import { precedes } from './sorted.js'
 import { isNeeded, postpone } from './staying.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
-import type { Worker } from './worker.js'
+import type { Lease, Worker } from './worker.js'
 
-export function sweep(tables: Tables, request: SweepRequest): SweepReport {
+/** `before`: finished jobs that the engine has forgotten already. */
+export function sweep(tables: Tables, request: SweepRequest, before = 0): SweepReport {
   const { limit } = request
   const now = tables.clock.now()
   const orphans = findOrphans(tables, now, limit)
@@ -26,7 +27,7 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
   const unwanted = cancelUnwanted(tables, limit, now)
   const woken = spread(tables, now, limit)
   const promoted = woken + promote(tables, now, limit - woken)
-  const pruned = prune(tables, now, request)
+  const pruned = before + prune(tables, now, { ...request, limit: limit - before })
   const next = soonest(tables)
   const schedules = dueSchedules(tables, now, limit)
   return {
@@ -43,19 +44,20 @@ export function sweep(tables: Tables, request: SweepRequest): SweepReport {
 /** Names the jobs of workers whose lease ran out, and forgets such workers without any. */
 function findOrphans(tables: Tables, now: number, limit: number): OrphanedJob[] {
   const orphans: OrphanedJob[] = []
-  for (const worker of tables.workers.values()) {
-    if (worker.expiresAt > now) continue
-    const held = worker.held()
-    if (held.length === 0) tables.workers.delete(worker.id)
-    for (const entry of held.slice(0, limit - orphans.length)) orphans.push(toOrphan(entry, worker))
+  for (const worker of tables.workers.lapsed(now)) {
+    if (orphans.length >= limit) break
+    const held = worker.held(limit - orphans.length)
+    if (held.length === 0) tables.workers.forget(worker)
+    for (const entry of held) orphans.push(toOrphan(tables, entry, worker))
   }
   return orphans
 }
 
-function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
+function toOrphan(tables: Tables, entry: Entry, worker: Worker): OrphanedJob {
+  const { job, lease, story } = entry
   return {
     id: job.id,
-    token: lease?.token ?? '',
+    token: tables.tokenOf(entry, lease as Lease),
     name: job.name,
     queue: job.queue,
     lane: job.lane,
@@ -69,13 +71,19 @@ function toOrphan({ job, lease, story }: Entry, worker: Worker): OrphanedJob {
 }
 
 function promote(tables: Tables, now: number, limit: number): number {
-  let promoted = 0
-  for (; promoted < limit; promoted++) {
-    const entry = soonest(tables)
-    if (entry === undefined || entry.rank > now) break
-    wake(tables, entry, now)
+  const due = [...dueJobs(tables, now, limit)].sort((a, b) => (precedes(a, b) ? -1 : 1)).slice(0, limit)
+  tables.each(due, (entry) => wake(tables, entry, now))
+  return due.length
+}
+
+function* dueJobs({ shelves }: Tables, now: number, limit: number): Generator<Entry, void> {
+  for (const shelf of [shelves.scheduled, shelves.retrying, shelves.blocked]) {
+    let found = 0
+    for (const entry of shelf.after(start.rank, start.seq, limit)) {
+      if (entry.rank > now || found++ >= limit) break
+      yield entry
+    }
   }
-  return promoted
 }
 
 /** The job that is due first. */
@@ -93,7 +101,7 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
   let pruned = 0
   for (const [state, most] of finished(keep)) {
     pruned += pruneExpired(tables, state, now, limit - pruned)
-    const excess = Math.min(tables.shelves[state].size - most, limit - pruned)
+    const excess = Math.min(tables.countOf(state) - most, limit - pruned)
     const surplus = tables.surplus.find(tables, state, excess, limit)
     for (const entry of surplus) forget(tables, entry)
     pruned += surplus.length
@@ -102,18 +110,20 @@ function prune(tables: Tables, now: number, { limit, keep }: SweepRequest): numb
 }
 
 function pruneExpired(tables: Tables, state: FinalState, now: number, limit: number): number {
-  const shelf = tables.shelves[state]
+  const expired: Entry[] = []
+  for (const entry of tables.shelves[state].after(start.rank, start.seq, limit)) {
+    if (entry.rank > now || expired.length >= limit) break
+    expired.push(entry)
+  }
   let pruned = 0
-  for (let looked = 0; looked < limit; looked++) {
-    const entry = shelf.first
-    if (entry === undefined || entry.rank > now) break
+  tables.each(expired, (entry) => {
     if (isNeeded(tables, entry)) {
       postpone(tables, entry, now)
     } else {
       forget(tables, entry)
       pruned++
     }
-  }
+  })
   return pruned
 }
 

@@ -7,28 +7,31 @@ export class Parenthood {
   waiting = 0
   /** Children of its steps that have not ended. */
   fanned = 0
+  /** Children that ended in its way. */
   failed = 0
+  /** Those of its steps that did and do so still. */
+  failedFanned = 0
   open = false
   /** Woken because a child died; that happens once. */
   alarmed = false
-  /** Cancelled: so are its children, from this one on. */
-  doomedFrom: number | undefined = undefined
+  /** Cancelled: so are its children, those behind this one. */
+  doomedFrom: string | undefined = undefined
   /** How often children of its steps were replayed. */
   replays = 0
   /** It died, and what completed for it was undone. */
   compensated = false
   /** Fans whose children stay as they ended. */
   readonly closed = new Set<string>()
-  readonly byChild = new Map<string, Link>()
-  /** How many of each fan have not ended. */
-  readonly #fans = new Map<string, number>()
-  #links: Link[] = []
-  #sorted = true
+  /** How many of each fan have not ended; none for a fan that is over. */
+  readonly fans = new Map<string, number>()
+  readonly links: Links
+
+  constructor(links: Links) {
+    this.links = links
+  }
 
   add(link: Link): void {
-    this.#sorted &&= link.child > (this.#links.at(-1)?.child ?? '')
-    this.#links.push(link)
-    this.byChild.set(link.child, link)
+    this.links.add(link)
     this.count(link, 1)
   }
 
@@ -39,31 +42,48 @@ export class Parenthood {
       return
     }
     this.fanned += change
-    this.#fans.set(fan, (this.#fans.get(fan) ?? 0) + change)
+    const left = (this.fans.get(fan) ?? 0) + change
+    if (left === 0) this.fans.delete(fan)
+    else this.fans.set(fan, left)
+  }
+
+  /** It has ended in its parent's way. */
+  countFailed({ fan }: Link): void {
+    this.failed++
+    if (fan !== undefined) this.failedFanned++
+  }
+
+  /** It stands in its parent's way no more, unless others were undone because of it. */
+  countRisen({ fan }: Link): void {
+    if (!this.compensated && this.failed > 0) this.failed--
+    if (fan !== undefined) this.failedFanned--
   }
 
   /** Whether all of a fan have ended. */
   isOver(fan: string): boolean {
-    return (this.#fans.get(fan) ?? 0) === 0
+    return !this.fans.has(fan)
   }
 
   /** Children of its steps are no longer its own. */
-  forgetFans(isInTheWay: (link: Link) => boolean): void {
-    this.failed -= this.#links.filter((link) => link.fan !== undefined && isInTheWay(link)).length
-    this.#links = this.#links.filter(({ fan }) => fan === undefined)
-    this.byChild.clear()
-    for (const link of this.#links) this.byChild.set(link.child, link)
-    this.#fans.clear()
+  forgetFans(): void {
+    this.failed -= this.failedFanned
+    this.failedFanned = 0
+    this.links.forgetFans()
+    this.fans.clear()
     this.closed.clear()
     this.fanned = 0
   }
+}
 
-  /** By the children's ids. */
-  get links(): readonly Link[] {
-    if (!this.#sorted) this.#links.sort((a, b) => (a.child < b.child ? -1 : 1))
-    this.#sorted = true
-    return this.#links
-  }
+/** The links to the children of one job. */
+export interface Links {
+  readonly size: number
+  get(child: string): Link | undefined
+  add(link: Link): void
+  /** Without those of its steps. */
+  forgetFans(): void
+  /** By the children's ids, those behind this one, `count` at most. */
+  after(child: string, count: number): readonly Link[]
 }
 
 export type Link = { -readonly [K in keyof LinkRecord]: LinkRecord[K] } & {
@@ -82,5 +102,5 @@ export function hasOpenChildren({ story }: Entry): boolean {
 
 /** Whether it has a child of that id. */
 export function knows(parent: Entry | undefined, child: string): boolean {
-  return parent?.story?.parenthood?.byChild.has(child) === true
+  return parent?.story?.parenthood?.links.get(child) !== undefined
 }

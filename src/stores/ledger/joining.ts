@@ -33,13 +33,18 @@ export function join(tables: Tables, job: NewJob, building: Building): 'joined' 
   const isBuilt = (id: string) => building.by === id || building.parents.has(id)
   if (!links.every(({ id }, i) => takesChildren(asParent(parents[i]), isBuilt(id)))) return 'orphaned'
   links.forEach((link, i) => {
-    addLink(parents[i] as Entry, link, job)
+    addLink(tables, parents[i] as Entry, link, job)
   })
   return 'joined'
 }
 
-function addLink(parent: Entry, { onFailure, wakes, undo, fan }: ParentLink, child: NewJob): void {
-  parenthoodOf(parent).add({
+function addLink(
+  tables: Tables,
+  parent: Entry,
+  { onFailure, wakes, undo, fan }: ParentLink,
+  child: NewJob,
+): void {
+  parenthoodOf(tables, parent).add({
     parent: parent.job.id,
     child: child.id,
     name: child.name,
@@ -68,22 +73,22 @@ export function isKnown(tables: Tables, { id: child }: NewJob, { parents }: NewF
 /** Links of this completion keep that it is undone. False where one of them did so before. */
 export function undo(tables: Tables, completion: Completion): boolean {
   const { child, parents } = completion
-  const links = parents.flatMap((id) => tables.jobs.get(id)?.story?.parenthood?.byChild.get(child) ?? [])
+  const links = parents.flatMap((id) => tables.jobs.get(id)?.story?.parenthood?.links.get(child) ?? [])
   const isFirst = !links.some((link) => keepsUndone(link, completion))
   for (const link of links) link.undone ||= isCompletion(link, completion)
   return isFirst
 }
 
-function parenthoodOf(entry: Entry): Parenthood {
+function parenthoodOf(tables: Tables, entry: Entry): Parenthood {
   const story = storyOf(entry)
-  story.parenthood ??= new Parenthood()
+  story.parenthood ??= new Parenthood(tables.newLinks(entry))
   return story.parenthood
 }
 
 export function addBlocked(tables: Tables, job: NewJob, building: Building, now: number): InsertResult {
   const entry = tables.add(job, now)
   entry.kind.totals.enqueued++
-  const parenthood = parenthoodOf(entry)
+  const parenthood = parenthoodOf(tables, entry)
   const isOpen = job.family?.waits === 'open'
   if (isOpen) {
     parenthood.open = true

@@ -6,7 +6,7 @@ import type { Entry } from './entry.js'
 import { familyOf } from './family.js'
 import { claimGuard } from './guard.js'
 import type { Queue } from './kind.js'
-import type { Sorted } from './sorted.js'
+import type { Shelf } from './shelf.js'
 import type { Tables } from './tables.js'
 import type { TrafficLine } from './traffic.js'
 import type { Lease } from './worker.js'
@@ -19,7 +19,7 @@ interface Claimed {
 
 /** Puts the heads of the asked lanes under the worker's lease. */
 export function claim(tables: Tables, id: string, request: ClaimRequest, now: number): Claimed {
-  const worker = tables.renew(id, now + request.lease)
+  const worker = tables.workers.renew(id, now + request.lease)
   const before = worker.leaseOf(request.token)
   // A repeated claim takes nothing new: its token may already have been presented by a settlement.
   if (before !== undefined) {
@@ -32,7 +32,7 @@ export function claim(tables: Tables, id: string, request: ClaimRequest, now: nu
   const asked: Asked = { tables, lease, claimed, turn: request.turn, known: request.known, more: false }
   if (hasLimits(tables, request)) tables.traffic.unpark(now)
   takeByPicks(request.room, request.picks, (name, lane, count) => {
-    const queue = tables.kinds.queues.get(name)
+    const queue = tables.kinds.findQueue(name)
     const line = queue?.lines[lane]
     if (queue === undefined || line === undefined || queue.paused) return 0
     return queue.traffic ? takeWithLimits(asked, queue, lane, count) : takeHeads(asked, line, count)
@@ -45,7 +45,7 @@ export function opensAt(tables: Tables, request: ClaimRequest, now: number): num
   if (!hasLimits(tables, request)) return undefined
   let at = tables.places.nextDue ?? Number.POSITIVE_INFINITY
   for (const { queue, lane } of request.picks) {
-    const found = tables.kinds.queues.get(queue)
+    const found = tables.kinds.findQueue(queue)
     if (found?.traffic && !found.paused)
       at = Math.min(at, laneOpensAt(tables.traffic, laneOf(found, lane, request.known), now))
   }
@@ -54,14 +54,14 @@ export function opensAt(tables: Tables, request: ClaimRequest, now: number): num
 
 /** Queues that have none pay for none. */
 function hasLimits({ kinds }: Tables, { picks }: ClaimRequest): boolean {
-  return picks.some(({ queue }) => kinds.queues.get(queue)?.traffic === true)
+  return picks.some(({ queue }) => kinds.findQueue(queue)?.traffic === true)
 }
 
 function laneOf(queue: Queue, lane: number, known: ClaimRequest['known']): TrafficLane<TrafficLine> {
   return {
     queue: queue.name,
     get hasPlain() {
-      return (queue.lines[lane]?.size ?? 0) > 0
+      return queue.lines[lane]?.isEmpty === false
     },
     get lines() {
       return knownLines(queue.trafficLines[lane] ?? [], known)
@@ -78,9 +78,9 @@ interface Asked {
   more: boolean
 }
 
-function takeHeads({ tables, lease, claimed }: Asked, line: Sorted<Entry>, count: number): number {
+function takeHeads({ tables, lease, claimed }: Asked, line: Shelf<Entry>, count: number): number {
   let found = 0
-  while (found < count && line.size > 0) {
+  while (found < count && !line.isEmpty) {
     const entries = line.take(count - found)
     found += entries.length
     for (const entry of entries) claimed.push(takeUnder(tables, lease, entry, false))
@@ -112,7 +112,7 @@ function toClaimed(tables: Tables, entry: Entry, lease: Lease, suspect: boolean)
   const { job, story } = entry
   return {
     id: job.id,
-    token: lease.token,
+    token: tables.tokenOf(entry, lease),
     name: job.name,
     queue: job.queue,
     lane: job.lane,

@@ -1,4 +1,3 @@
-import { laneCount } from '../../core/lanes.js'
 import { Doorkeeper } from '../../core/traffic/depth.js'
 import type { Tables } from './tables.js'
 
@@ -12,7 +11,7 @@ export class Doors {
   }
 
   of(queue: string): Doorkeeper | undefined {
-    if (this.#tables.kinds.queues.get(queue)?.traffic !== true) return undefined
+    if (this.#tables.kinds.findQueue(queue)?.traffic !== true) return undefined
     this.#known ??= new Map()
     if (!this.#known.has(queue)) this.#known.set(queue, this.#doorkeeper(queue))
     return this.#known.get(queue)
@@ -22,7 +21,9 @@ export class Doors {
   close(): void {
     for (const [queue, door] of this.#known ?? []) {
       const gate = this.#tables.places.findGate({ of: 'queue', name: queue })
-      if (door !== undefined && gate !== undefined) gate.full = door.full
+      if (door === undefined || gate === undefined || gate.full === door.full) continue
+      gate.full = door.full
+      this.#tables.places.keepGate(gate)
     }
   }
 
@@ -31,10 +32,6 @@ export class Doors {
     const gate = places.findGate({ of: 'queue', name: queue })
     const policy = gate?.settings.depth
     if (gate === undefined || policy === undefined) return undefined
-    const lanes = new Array<number>(laneCount).fill(0)
-    for (const kind of kinds.all()) {
-      if (kind.queue.name === queue) lanes[kind.lane] = (lanes[kind.lane] ?? 0) + kind.states.pending
-    }
-    return new Doorkeeper(policy, gate.full, lanes)
+    return new Doorkeeper(policy, gate.full, kinds.pending(queue))
   }
 }

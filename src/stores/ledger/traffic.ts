@@ -1,11 +1,13 @@
 import type { TrafficControl } from '../../core/traffic/control.js'
 import { Gate } from '../../core/traffic/gate.js'
 import type { DuePlace, Line, TrafficPlaces, TrafficSubject } from '../../core/traffic/places.js'
-import { type GateRef, ownerOf } from '../../core/traffic/settings.js'
+import type { GateRef, TrafficSettings } from '../../core/traffic/settings.js'
 import { type Entry, storyOf } from './entry.js'
 import type { Kinds } from './kind.js'
-import { Sorted } from './sorted.js'
+import { type Shelf, start } from './shelf.js'
 import type { Signals } from './subscribe.js'
+
+export type LineName = Pick<Line, 'queue' | 'lane' | 'name'>
 
 /** Places are numbered as they come. */
 export class TrafficLine implements Line {
@@ -13,27 +15,28 @@ export class TrafficLine implements Line {
   readonly queue: string
   readonly lane: number
   readonly name: string
-  readonly jobs = new Sorted<Entry>()
+  readonly jobs: Shelf<Entry>
   served = 0
   tag = 0
   backTag = 0
 
-  constructor(num: number, queue: string, lane: number, name: string) {
+  constructor(num: number, { queue, lane, name }: LineName, jobs: Shelf<Entry>) {
     this.num = num
     this.queue = queue
     this.lane = lane
     this.name = name
+    this.jobs = jobs
   }
 
-  get size(): number {
-    return this.jobs.size
+  get isEmpty(): boolean {
+    return this.jobs.isEmpty
   }
 }
 
 /** A gate with the jobs that are parked behind it. */
-class ParkingGate extends Gate {
+export class ParkingGate extends Gate {
   override readonly num: number
-  readonly jobs = new Sorted<Entry>()
+  readonly jobs: Shelf<Entry>
   /** Orders those that are due: when, then as they came. */
   rank = 0
   isDue = false
@@ -41,9 +44,17 @@ class ParkingGate extends Gate {
   isKept = false
   fading: Fading | undefined = undefined
 
-  constructor(num: number, ref: GateRef, parent: Gate | undefined) {
-    super(ref, parent)
+  constructor(
+    num: number,
+    ref: GateRef,
+    parent: Gate | undefined,
+    jobs: Shelf<Entry>,
+    declared?: TrafficSettings,
+    chosen?: TrafficSettings,
+  ) {
+    super(ref, parent, declared, chosen)
     this.num = num
+    this.jobs = jobs
   }
 
   get seq(): number {
@@ -52,93 +63,73 @@ class ParkingGate extends Gate {
 }
 
 /** A gate that will be idle: when, then as they came. */
-interface Fading {
+export interface Fading {
   readonly rank: number
   readonly seq: number
   readonly gate: ParkingGate
 }
 
 export type Place = TrafficLine | ParkingGate
-export type { ParkingGate }
 
 export type Traffic = TrafficControl<Entry, TrafficLine, ParkingGate>
 
+/** Where an engine keeps gates and lines. */
+export interface PlaceBooks {
+  findGate(ref: GateRef): ParkingGate | undefined
+  addGate(ref: GateRef, parent: Gate | undefined): ParkingGate
+  deleteGate(gate: ParkingGate): void
+  activeGates(of: 'queue' | 'job'): ParkingGate[]
+  addLine(name: LineName): TrafficLine
+  /** By when their parked jobs are worth a look. */
+  readonly due: Shelf<ParkingGate>
+  /** By when they may be forgotten. */
+  readonly fading: Shelf<Fading>
+  /** Of those with parked jobs, under a queue or a definition: they are due now, however many. */
+  lookAgainUnder(of: 'group' | 'key', owner: string, now: number): void
+}
+
 export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
+  readonly #books: PlaceBooks
   readonly #kinds: Kinds
   readonly #signals: Signals
-  /** By scope, owner and name. */
-  readonly #gates: Record<GateRef['of'], Map<string, Map<string, ParkingGate>>> = {
-    queue: new Map(),
-    job: new Map(),
-    group: new Map(),
-    key: new Map(),
-    limiter: new Map(),
-  }
-  readonly #lines: TrafficLine[] = []
-  readonly #due = new Sorted<ParkingGate>()
-  readonly #fading = new Sorted<Fading>()
-  #count = 0
 
-  constructor(kinds: Kinds, signals: Signals) {
+  constructor(books: PlaceBooks, kinds: Kinds, signals: Signals) {
+    this.#books = books
     this.#kinds = kinds
     this.#signals = signals
   }
 
-  /** Nobody else can. */
+  /** Nobody else can, while a verb works. */
   refresh(): void {}
 
   findGate(ref: GateRef): ParkingGate | undefined {
-    return this.#gates[ref.of].get(ownerOf(ref))?.get(ref.name)
+    return this.#books.findGate(ref)
   }
 
   gate(ref: GateRef): ParkingGate {
-    const owner = ownerOf(ref)
-    let members = this.#gates[ref.of].get(owner)
-    if (members === undefined) {
-      members = new Map()
-      this.#gates[ref.of].set(owner, members)
-    }
-    let gate = members.get(ref.name)
-    if (gate === undefined) {
-      gate = new ParkingGate(++this.#count, ref, this.#parent(ref))
-      members.set(ref.name, gate)
-    }
-    return gate
-  }
-
-  /** As they came; of one owner, or all. */
-  gates(of: GateRef['of'], owner: string | undefined): ParkingGate[] {
-    if (owner !== undefined) return [...(this.#gates[of].get(owner)?.values() ?? [])].filter(isKept)
-    const all = [...this.#gates[of].values()].flatMap((members) => [...members.values()])
-    return all.filter(isKept).sort((a, b) => a.num - b.num)
-  }
-
-  /** Places where jobs wait, by their numbers. */
-  waiting(): Place[] {
-    const gates = [...this.gates('group', undefined), ...this.gates('key', undefined)]
-    return [...this.#lines, ...gates].filter(({ jobs }) => jobs.size > 0).sort((a, b) => a.num - b.num)
+    return this.#books.findGate(ref) ?? this.#books.addGate(ref, this.#parent(ref))
   }
 
   keepGate(gate: ParkingGate): void {
     gate.isKept = true
     if (gate.fading?.rank !== gate.idleAt) this.#keepFading(gate)
     if (gate.isDue ? gate.rank === gate.dueAt : gate.dueAt === undefined) return
-    if (gate.isDue) this.#due.delete(gate)
+    if (gate.isDue) this.#books.due.delete(gate)
     gate.isDue = gate.dueAt !== undefined
     if (gate.dueAt === undefined) return
     gate.rank = gate.dueAt
-    this.#due.add(gate)
+    this.#books.due.add(gate)
   }
 
   forgetGate(gate: ParkingGate): void {
     gate.idleAt = undefined
     this.keepGate(gate)
-    this.#gates[gate.ref.of].get(ownerOf(gate.ref))?.delete(gate.ref.name)
+    this.#books.deleteGate(gate)
   }
 
   dueGates(now: number, limit: number): ParkingGate[] {
     const due: ParkingGate[] = []
-    for (const gate of this.#due.after(Number.NEGATIVE_INFINITY, 0)) {
+    for (const gate of this.#books.due.after(start.rank, start.seq, limit)) {
       if (gate.rank > now || due.length === limit) break
       due.push(gate)
     }
@@ -147,7 +138,7 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
 
   dueLater({ dueAt, num }: DuePlace, limit: number): ParkingGate[] {
     const later: ParkingGate[] = []
-    for (const gate of this.#due.after(dueAt, num)) {
+    for (const gate of this.#books.due.after(dueAt, num, limit)) {
       if (later.length === limit) break
       later.push(gate)
     }
@@ -156,7 +147,7 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
 
   idleGates(now: number, limit: number): ParkingGate[] {
     const idle: ParkingGate[] = []
-    for (const { rank, gate } of this.#fading.after(Number.NEGATIVE_INFINITY, 0)) {
+    for (const { rank, gate } of this.#books.fading.after(start.rank, start.seq, limit)) {
       if (rank > now || idle.length === limit) break
       idle.push(gate)
     }
@@ -164,28 +155,19 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
   }
 
   get nextDue(): number | undefined {
-    return this.#due.first?.rank
+    return this.#books.due.first?.rank
   }
 
   lookAgainUnder(ref: GateRef, now: number): void {
     if (ref.of !== 'queue' && ref.of !== 'job') return
-    for (const gate of this.gates(ref.of === 'queue' ? 'group' : 'key', ref.name)) {
-      if (gate.parked === 0) continue
-      gate.dueAt = now
-      this.keepGate(gate)
-    }
+    this.#books.lookAgainUnder(ref.of === 'queue' ? 'group' : 'key', ref.name, now)
   }
 
   line(queue: string, lane: number, name: string): TrafficLine {
-    const lines = this.#kinds.queue(queue).trafficLines[lane] as TrafficLine[]
-    let line = lines.find((one) => one.name === name)
-    if (line === undefined) {
-      line = new TrafficLine(++this.#count, queue, lane, name)
-      lines.push(line)
-      this.#lines.push(line)
-      this.#kinds.queue(queue).traffic = true
-    }
-    return line
+    const known = this.#kinds.queue(queue).trafficLines[lane]?.find((one) => one.name === name)
+    if (known !== undefined) return known
+    this.#kinds.queue(queue).traffic = true
+    return this.#books.addLine({ queue, lane, name })
   }
 
   keepLine(): void {}
@@ -207,7 +189,7 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
   }
 
   unpark({ jobs }: ParkingGate, line: number): Entry | undefined {
-    const [entry] = jobs.after(line, 0)
+    const [entry] = jobs.after(line, 0, 1)
     if (entry?.rank !== line) return undefined
     jobs.delete(entry)
     return entry
@@ -223,28 +205,21 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
   }
 
   activeGates(of: 'queue' | 'job'): ParkingGate[] {
-    return this.gates(of, undefined).filter(({ active }) => active)
+    return this.#books.activeGates(of)
   }
 
   running(ref: GateRef): number {
-    let running = 0
-    for (const kind of this.#kinds.all()) {
-      if ((ref.of === 'queue' ? kind.queue.name : kind.name) === ref.name) running += kind.states.running
-    }
-    return running
+    return this.#kinds.running(ref)
   }
 
   concern(ref: GateRef): void {
     if (ref.of === 'queue') this.#kinds.queue(ref.name).traffic = true
-    else this.#kinds.limited.add(ref.name)
-    for (const kind of this.#kinds.all()) {
-      if (ref.of === 'job' && kind.name === ref.name) kind.queue.traffic = true
-    }
+    else this.#kinds.concern(ref.name)
   }
 
   ready({ queue, name }: TrafficSubject): void {
     this.#signals.ready(queue)
-    for (const kind of this.#kinds.all()) if (kind.name === name) this.#signals.ready(kind.queue.name)
+    for (const other of this.#kinds.queuesOf(name)) this.#signals.ready(other.name)
   }
 
   breakerChanged(job: string, gate: Gate): void {
@@ -257,17 +232,19 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
 
   #keepFading(gate: ParkingGate): void {
     const { idleAt } = gate
-    if (gate.fading !== undefined) this.#fading.delete(gate.fading)
+    if (gate.fading !== undefined) this.#books.fading.delete(gate.fading)
     gate.fading = idleAt === undefined ? undefined : { rank: idleAt, seq: gate.num, gate }
-    if (gate.fading !== undefined) this.#fading.add(gate.fading)
+    if (gate.fading !== undefined) this.#books.fading.add(gate.fading)
   }
 
   #parent(ref: GateRef): Gate | undefined {
-    if (ref.of === 'group') return this.gate({ of: 'queue', name: ref.queue })
-    return ref.of === 'key' ? this.gate({ of: 'job', name: ref.job }) : undefined
+    const above = parentRef(ref)
+    return above && this.gate(above)
   }
 }
 
-function isKept(gate: ParkingGate): boolean {
-  return gate.isKept
+/** Of a group its queue, of a key its definition. */
+export function parentRef(ref: GateRef): GateRef | undefined {
+  if (ref.of === 'group') return { of: 'queue', name: ref.queue }
+  return ref.of === 'key' ? { of: 'job', name: ref.job } : undefined
 }

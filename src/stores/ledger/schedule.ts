@@ -8,30 +8,41 @@ import {
   type ScheduleRecord,
   type ScheduleResult,
 } from '../../core/schedule.js'
-import type { SchedulePage, ScheduleQuery } from '../../core/store.js'
 import { insertFromHandler } from './insert.js'
-import { Sorted } from './sorted.js'
+import type { Book, Shelf } from './shelf.js'
 import type { Tables } from './tables.js'
 
 /** A schedule and its place in one of the orders. */
-interface Entry {
+export interface ScheduleEntry {
   readonly record: ScheduleRecord
   readonly rank: number
   readonly seq: number
 }
 
-interface Entries {
+export interface KeptSchedule {
   readonly record: ScheduleRecord
-  readonly look: Entry
-  readonly told: Entry
+  readonly look: ScheduleEntry
+  readonly told: ScheduleEntry
 }
 
 /** Schedules by name, by when they are worth a look, and by when they were told where they stand. */
 export class Schedules {
-  readonly #byName = new Map<string, Entries>()
-  readonly #byLook = new Sorted<Entry>()
-  readonly #byTold = new Sorted<Entry>()
-  #seq = 0
+  readonly #byName: Book<KeptSchedule>
+  readonly #byLook: Shelf<ScheduleEntry>
+  readonly #byTold: Shelf<ScheduleEntry>
+  readonly #nextSeq: () => number
+
+  constructor(
+    byName: Book<KeptSchedule>,
+    byLook: Shelf<ScheduleEntry>,
+    byTold: Shelf<ScheduleEntry>,
+    nextSeq: () => number,
+  ) {
+    this.#byName = byName
+    this.#byLook = byLook
+    this.#byTold = byTold
+    this.#nextSeq = nextSeq
+  }
 
   get(name: string): ScheduleRecord | undefined {
     return this.#byName.get(name)?.record
@@ -39,10 +50,9 @@ export class Schedules {
 
   set(record: ScheduleRecord): void {
     this.delete(record.name)
-    const seq = ++this.#seq
-    const look = { record, rank: lookAt(record) ?? Number.POSITIVE_INFINITY, seq }
-    const told = { record, rank: record.since, seq }
-    this.#byName.set(record.name, { record, look, told })
+    const kept = keptSchedule(record, this.#nextSeq())
+    const { look, told } = kept
+    this.#byName.set(record.name, kept)
     if (look.rank < Number.POSITIVE_INFINITY) this.#byLook.add(look)
     if (!record.paused) this.#byTold.add(told)
   }
@@ -57,7 +67,7 @@ export class Schedules {
 
   due(now: number, limit: number): DueSchedule[] {
     const due: DueSchedule[] = []
-    for (const { record, rank } of this.#byLook.after(-1, 0)) {
+    for (const { record, rank } of this.#byLook.after(-1, 0, limit + 1)) {
       if (rank > now || due.length === limit) break
       due.push({ ...record, now })
     }
@@ -67,7 +77,7 @@ export class Schedules {
   /** Those that the clock was set back behind and that are not due. */
   stranded(now: number, limit: number): DueSchedule[] {
     const stranded: DueSchedule[] = []
-    for (const { record } of this.#byTold.after(now + farBackMs, Number.POSITIVE_INFINITY)) {
+    for (const { record } of this.#byTold.after(now + farBackMs, Number.POSITIVE_INFINITY, limit)) {
       if (stranded.length >= limit) break
       if ((lookAt(record) ?? Number.POSITIVE_INFINITY) > now) stranded.push({ ...record, now })
     }
@@ -76,22 +86,24 @@ export class Schedules {
 
   /** When the first that is not due yet will be. */
   nextAfter(now: number): number | undefined {
-    return this.#byLook.after(now, Number.POSITIVE_INFINITY).next().value?.rank
+    const [next] = this.#byLook.after(now, Number.POSITIVE_INFINITY, 1)
+    return next?.rank
   }
+}
 
-  page({ names, limit, cursor = '' }: ScheduleQuery): Omit<SchedulePage, 'now'> {
-    const wanted = [...(names ?? this.#byName.keys())].filter((name) => name > cursor).sort()
-    const found = wanted.map((name) => this.get(name)).filter((record) => record !== undefined)
-    const schedules = found.slice(0, limit)
-    return { schedules, cursor: found.length > limit ? schedules.at(-1)?.name : undefined }
-  }
+export function keptSchedule(record: ScheduleRecord, seq: number): KeptSchedule {
+  const look = { record, rank: lookAt(record) ?? Number.POSITIVE_INFINITY, seq }
+  const told = { record, rank: record.since, seq }
+  return { record, look, told }
 }
 
 export function schedule(tables: Tables, changes: readonly ScheduleChange[], now: number): ScheduleResult[] {
   tables.needRoom(
     changes.reduce((sum, change) => sum + (change.do === 'advance' ? change.jobs.length : 0), 0),
   )
-  return changes.map((change) => apply(tables, change, now))
+  const results: ScheduleResult[] = []
+  tables.each(changes, (change) => results.push(apply(tables, change, now)))
+  return results
 }
 
 function apply(tables: Tables, change: ScheduleChange, now: number): ScheduleResult {

@@ -23,7 +23,7 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
     for (const { id } of entry.job.family?.parents ?? []) {
       const parent = tables.jobs.get(id)
       const parenthood = parent?.story?.parenthood
-      const link = parenthood?.byChild.get(entry.job.id)
+      const link = parenthood?.links.get(entry.job.id)
       if (parent === undefined || parenthood === undefined || link?.end === undefined) continue
       const { fan, end } = link
       if (fan !== undefined && isGiven(end, parenthood.closed.has(fan))) continue
@@ -46,10 +46,8 @@ export function childReplayed(tables: Tables, replayed: Entry): void {
   }
 }
 
-/** It stands in its parent's way no more, unless others were undone because of it. */
 function reopen(parenthood: Parenthood, link: Link): void {
-  const stood = standsInTheWay(link.end as FinalState, link.onFailure)
-  if (stood && !parenthood.compensated && parenthood.failed > 0) parenthood.failed--
+  if (standsInTheWay(link.end as FinalState, link.onFailure)) parenthood.countRisen(link)
   const lives = { end: undefined, endedAt: undefined, result: undefined, failure: undefined, undone: false }
   Object.assign(link, lives)
   parenthood.count(link, 1)
@@ -96,7 +94,7 @@ export function replayedMeanwhile(
   outcome: Outcome,
   inserts: readonly NewJob[] | undefined,
 ): Outcome | undefined {
-  const link = entry.story?.parenthood?.byChild.get(outcome.failure?.child ?? '')
+  const link = entry.story?.parenthood?.links.get(outcome.failure?.child ?? '')
   const isOld = inserts?.some((job) => undoesWhatIsNoMore(tables, job)) === true
   return insteadOfDeath(outcome, { link, isWaiting: isWaiting(entry), isOld })
 }
@@ -104,8 +102,6 @@ export function replayedMeanwhile(
 function undoesWhatIsNoMore({ jobs }: Tables, { family }: NewJob): boolean {
   const undoes = family?.undoes
   if (undoes === undefined) return false
-  const links = undoes.parents.flatMap(
-    (id) => jobs.get(id)?.story?.parenthood?.byChild.get(undoes.child) ?? [],
-  )
+  const links = undoes.parents.flatMap((id) => jobs.get(id)?.story?.parenthood?.links.get(undoes.child) ?? [])
   return !links.some((link) => isCompletion(link, undoes))
 }

@@ -12,9 +12,8 @@ import { forgetFans } from './fans.js'
 import { letGoOfGuard, reopenGuard } from './guard.js'
 import { hasOpenChildren } from './parenthood.js'
 import { childReplayed, startOver } from './replays.js'
-import { select } from './select.js'
 import { mayBeRemoved } from './staying.js'
-import type { Tables } from './tables.js'
+import type { Selection, Tables } from './tables.js'
 import { wake } from './waiting.js'
 
 type Cancel = Extract<Command, { do: 'cancel' }>
@@ -29,22 +28,22 @@ export function operate(tables: Tables, selector: Selector, command: Command): O
   const { entries, missing, cursor } = find(tables, selector)
   const report = { affected: [] as string[], asked: [] as string[], refused: [] as string[], missing, cursor }
   const now = tables.clock.now()
-  for (const entry of entries) {
+  tables.each(entries, (entry) => {
     report[apply(tables, entry, command, report.affected.length, now)].push(entry.job.id)
-  }
+  })
   if (command.do === 'cancel') cancelUnwanted(tables, bounds.batch, now)
   return report
 }
 
-function find(tables: Tables, selector: Selector) {
+function find(tables: Tables, selector: Selector): Selection & { missing: string[] } {
   const missing: string[] = []
-  if ('filter' in selector) return { ...select(tables, selector), missing }
+  if ('filter' in selector) return { ...tables.select(selector), missing }
   const entries: Entry[] = []
-  for (const id of new Set(selector.ids)) {
+  tables.each(new Set(selector.ids), (id) => {
     const entry = tables.jobs.get(id)
     if (entry === undefined) missing.push(id)
     else entries.push(entry)
-  }
+  })
   return { entries, missing, cursor: undefined }
 }
 

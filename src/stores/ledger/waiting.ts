@@ -1,35 +1,53 @@
 import { answered, deliver, type SignalWait, type Wait } from '../../core/step.js'
 import { type Entry, storyOf } from './entry.js'
 import { isWaiting } from './parenthood.js'
+import { type Lines, start } from './shelf.js'
 import { endOverdue, writeSteps } from './steps.js'
 import type { Tables } from './tables.js'
 
+/** A job among those that wait for signals of one key. */
+export interface Waiter {
+  readonly rank: number
+  readonly seq: number
+  readonly entry: Entry
+}
+
 /** Blocked jobs that wait for signals, by key, in the order in which they began to. */
 export class Waiters {
-  readonly #byKey = new Map<string, Set<Entry>>()
+  readonly #lines: Lines<Waiter>
+  readonly #nextSeq: () => number
 
-  of(key: string): Iterable<Entry> {
-    return this.#byKey.get(key) ?? []
+  constructor(lines: Lines<Waiter>, nextSeq: () => number) {
+    this.#lines = lines
+    this.#nextSeq = nextSeq
+  }
+
+  *of(key: string, count: number): Generator<Entry, void> {
+    for (const { entry } of this.#lines.after(key, start, count)) yield entry
   }
 
   add(entry: Entry, waits: readonly SignalWait[]): void {
-    storyOf(entry).waits = waits
-    for (const { key } of waits) {
-      const entries = this.#byKey.get(key) ?? new Set()
-      this.#byKey.set(key, entries.add(entry))
-    }
+    const story = storyOf(entry)
+    story.waits = waits
+    if (waits.length === 0) return
+    story.waiter = this.#nextSeq()
+    for (const key of keysOf(waits)) this.#lines.add(key, waiter(entry))
   }
 
   delete(entry: Entry): void {
     const waits = entry.story?.waits
     if (waits === undefined) return
+    for (const key of keysOf(waits)) this.#lines.delete(key, waiter(entry))
     storyOf(entry).waits = undefined
-    for (const { key } of waits) {
-      const entries = this.#byKey.get(key)
-      entries?.delete(entry)
-      if (entries?.size === 0) this.#byKey.delete(key)
-    }
   }
+}
+
+function keysOf(waits: readonly SignalWait[]): Set<string> {
+  return new Set(waits.map(({ key }) => key))
+}
+
+export function waiter(entry: Entry): Waiter {
+  return { rank: 0, seq: entry.story?.waiter ?? 0, entry }
 }
 
 /** Where a job goes whose run waits: it is ready again at once when something of that is there already. */
@@ -48,6 +66,7 @@ function receive(tables: Tables, entry: Entry, waits: readonly SignalWait[], now
   const deliveries = deliver(waits, (key, after) => tables.mailbox.next(key, after, now))
   if (deliveries.length === 0) return false
   writeSteps(
+    tables,
     entry,
     deliveries.map((delivery) => answered(delivery, now)),
   )

@@ -12,11 +12,11 @@ import {
 import { type Entry, storyOf } from './entry.js'
 import { forgetFans } from './fans.js'
 import { letGoOfGuard } from './guard.js'
-import { Sorted } from './sorted.js'
+import { type Book, type Shelf, start } from './shelf.js'
 import type { Tables } from './tables.js'
 
 /** Who has a key. */
-interface Holder {
+export interface Holder {
   readonly name: string
   readonly key: string
   readonly id: string
@@ -27,39 +27,52 @@ interface Holder {
 }
 
 export class Holders {
-  readonly #byKey = new Map<string, Holder>()
-  readonly #byTime = new Sorted<Holder>()
-  #count = 0
+  readonly #byKey: Book<Holder>
+  readonly #byTime: Shelf<Holder>
+  readonly #nextSeq: () => number
+
+  constructor(byKey: Book<Holder>, byTime: Shelf<Holder>, nextSeq: () => number) {
+    this.#byKey = byKey
+    this.#byTime = byTime
+    this.#nextSeq = nextSeq
+  }
 
   get(name: string, key: string): Holder | undefined {
-    return this.#byKey.get(`${name}\n${key}`)
+    return this.#byKey.get(holderKey(name, key))
   }
 
   set(name: string, key: string, id: string, since: number, expiresAt: number): void {
     this.delete(name, key)
-    const holder = { name, key, id, since, rank: expiresAt, seq: ++this.#count }
-    this.#byKey.set(`${name}\n${key}`, holder)
+    const holder = { name, key, id, since, rank: expiresAt, seq: this.#nextSeq() }
+    this.#byKey.set(holderKey(name, key), holder)
     this.#byTime.add(holder)
   }
 
   delete(name: string, key: string): void {
     const holder = this.get(name, key)
     if (holder === undefined) return
-    this.#byKey.delete(`${name}\n${key}`)
+    this.#byKey.delete(holderKey(name, key))
     this.#byTime.delete(holder)
   }
 
   /** Lets go of those that nobody needs, a bounded number; returns how many it looked at. */
   forget(now: number, limit: number, isNeeded: (holder: Holder) => boolean): number {
-    for (let looked = 0; looked < limit; looked++) {
-      const holder = this.#byTime.first
-      if (holder === undefined || holder.rank > now) return looked
+    const due: Holder[] = []
+    for (const holder of this.#byTime.after(start.rank, start.seq, limit)) {
+      if (holder.rank > now || due.length === limit) break
+      due.push(holder)
+    }
+    for (const holder of due) {
       const { name, key, id, since } = holder
       if (isNeeded(holder)) this.set(name, key, id, since, now + lookEvery)
       else this.delete(name, key)
     }
-    return limit
+    return due.length
   }
+}
+
+export function holderKey(name: string, key: string): string {
+  return `${name}\n${key}`
 }
 
 export function holdKey({ holders }: Tables, { name, id }: NewJob, rule: Dedupe, now: number): void {
@@ -72,23 +85,12 @@ function holdOwn(tables: Tables, { job, createdAt }: Entry, rule: Dedupe, now: n
 
 /** Of jobs that have ended, unless an older one runs that may not come back. */
 export function forgetKeys(tables: Tables, now: number, limit: number): number {
-  let running: Set<string> | undefined
+  let running: ReadonlySet<string> | undefined
   return tables.holders.forget(now, limit, ({ name, key, id }) => {
     if (isLive(tables, id)) return true
-    running ??= keysOfRunning(tables)
-    return running.has(`${name}\n${key}`)
+    running ??= tables.keysOfRunning()
+    return running.has(holderKey(name, key))
   })
-}
-
-function keysOfRunning({ workers }: Tables): Set<string> {
-  const keys = new Set<string>()
-  for (const worker of workers.values()) {
-    for (const { job } of worker.held()) {
-      const rule = ruleOfNewest(job)
-      if (rule !== undefined) keys.add(`${job.name}\n${rule.key}`)
-    }
-  }
-  return keys
 }
 
 function isLive({ jobs }: Tables, id: string): boolean {
@@ -146,6 +148,7 @@ export function holdAgain(tables: Tables, entry: Entry, now: number): void {
   if (takesKeyAgain(holder, state)) holdOwn(tables, entry, rule, now)
 }
 
-function ruleOfNewest({ dedupe }: NewJob): Dedupe | undefined {
+/** Of a job that gives way to newer ones. */
+export function ruleOfNewest({ dedupe }: NewJob): Dedupe | undefined {
   return dedupe !== undefined && newestWins(dedupe.mode) ? dedupe : undefined
 }

@@ -1,6 +1,5 @@
-import { bounds } from '../../core/bounds.js'
 import type { ExtendRequest, ExtendResult, Report } from '../../core/store.js'
-import { type Entry, isHeld, storyOf } from './entry.js'
+import { type Entry, storyOf } from './entry.js'
 import { closeFans } from './fans.js'
 import { insertFromHandler } from './insert.js'
 import { writeSteps } from './steps.js'
@@ -10,30 +9,28 @@ import type { Tables } from './tables.js'
 export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
   const now = tables.clock.now()
   tables.needRoom(request.held.reduce((sum, { inserts }) => sum + (inserts?.length ?? 0), 0))
-  const worker = tables.renew(request.worker, now + request.lease)
+  const worker = tables.workers.renew(request.worker, now + request.lease)
   const lost: string[] = []
   const cancels: { id: string; reason: string }[] = []
   const open: string[] = []
-  for (const held of request.held) {
+  tables.each(request.held, (held) => {
     const entry = tables.jobs.get(held.id)
-    if (!isHeld(entry, worker, held.token)) {
+    if (!tables.isHeld(entry, worker, held.token)) {
       lost.push(held.id)
-      continue
+      return
     }
     const reason = entry.story?.cancelReason
     if (reason !== undefined) cancels.push({ id: held.id, reason })
-    writeReport(entry, held)
+    writeReport(tables, entry, held)
     if (held.inserts !== undefined) insertFromHandler(tables, held.inserts, held.id, now)
     if (held.closes !== undefined) open.push(...closeFans(entry, held.closes))
-  }
+  })
   return { lost, cancels, open }
 }
 
 /** Sets the progress; keeps the steps; appends lines to the log and lets the oldest go. */
-export function writeReport(entry: Entry, { progress, logs, steps }: Report): void {
+export function writeReport(tables: Tables, entry: Entry, { progress, logs, steps }: Report): void {
   if (progress !== undefined) storyOf(entry).progress = progress
-  if (steps !== undefined && steps.length > 0) writeSteps(entry, steps)
-  if (logs === undefined || logs.length === 0) return
-  const story = storyOf(entry)
-  story.logs = [...story.logs, ...logs.slice(-bounds.logLines)].slice(-bounds.logLines)
+  if (steps !== undefined && steps.length > 0) writeSteps(tables, entry, steps)
+  if (logs !== undefined && logs.length > 0) tables.addLogs(entry, logs)
 }

@@ -1,10 +1,9 @@
-import { standsInTheWay } from '../../core/family.js'
 import type { FanClose } from '../../core/store.js'
 import type { Entry } from './entry.js'
 
 /** Children of its steps are forgotten with these. */
 export function forgetFans({ story }: Entry): void {
-  story?.parenthood?.forgetFans(({ end, onFailure }) => end !== undefined && standsInTheWay(end, onFailure))
+  story?.parenthood?.forgetFans()
 }
 
 /** What of these fans cannot be closed, because a child was replayed since its end was read. */

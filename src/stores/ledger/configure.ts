@@ -7,7 +7,7 @@ export function configure(tables: Tables, setting: Setting, now: number): void {
   else if ('release' in setting) tables.traffic.release(setting.gate, now)
   else tables.traffic.configure(setting.gate, setting.change, setting.declared, now)
   // What was closed may be open now.
-  for (const queue of tables.kinds.queues.keys()) tables.signals.ready(queue)
+  for (const queue of tables.kinds.queueNames()) tables.signals.ready(queue)
 }
 
 function pause({ kinds, signals }: Tables, name: string, paused: boolean): void {

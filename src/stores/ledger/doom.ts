@@ -8,7 +8,7 @@ import type { Tables } from './tables.js'
 export function doom(tables: Tables, entry: Entry): void {
   const parenthood = entry.story?.parenthood
   if (parenthood === undefined || !hasOpenChildren(entry)) return
-  parenthood.doomedFrom = 0
+  parenthood.doomedFrom = ''
   tables.doomed.add(entry)
 }
 
@@ -20,18 +20,20 @@ export function cancelDoomed(
 ): number {
   let looked = 0
   for (const parent of tables.doomed) {
+    if (looked === limit) break
     const parenthood = parent.story?.parenthood as Parenthood
     const reason = parent.story?.cancelReason ?? ''
-    const { links } = parenthood
-    let at = parenthood.doomedFrom ?? links.length
-    for (; at < links.length && looked < limit; at++, looked++) {
-      const child = tables.jobs.get(links[at]?.child ?? '')
-      if (links[at]?.end === undefined && child !== undefined && isUnwanted(tables, child))
+    const asked = limit - looked
+    const links = parenthood.links.after(parenthood.doomedFrom ?? '', asked)
+    tables.each(links, ({ child: id, end }) => {
+      const child = tables.jobs.get(id)
+      if (end === undefined && child !== undefined && isUnwanted(tables, child))
         cancel(child, reason, cancelledRetain)
-    }
-    parenthood.doomedFrom = at < links.length ? at : undefined
-    if (at < links.length) return looked
-    tables.doomed.delete(parent)
+    })
+    looked += links.length
+    const isDone = links.length < asked
+    parenthood.doomedFrom = isDone ? undefined : links.at(-1)?.child
+    if (isDone) tables.doomed.delete(parent)
   }
   return looked
 }

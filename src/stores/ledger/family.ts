@@ -30,7 +30,7 @@ export function familyOf(tables: Tables, { job, story }: Entry): Family | undefi
     flow: flow ?? job.id,
     node: own?.node,
     parents: parents.map(({ id }) => id),
-    children: parenthood?.byChild.size ?? 0,
+    children: parenthood?.links.size ?? 0,
     waiting: (parenthood?.waiting ?? 0) + (parenthood?.fanned ?? 0),
     failed: parenthood?.failed ?? 0,
     open: parenthood?.open ?? false,

@@ -17,7 +17,7 @@ export function childEnded(
   for (const { id } of entry.job.family?.parents ?? []) {
     const parent = tables.jobs.get(id)
     const parenthood = parent?.story?.parenthood
-    const link = parenthood?.byChild.get(entry.job.id)
+    const link = parenthood?.links.get(entry.job.id)
     if (parent === undefined || parenthood === undefined || link?.end !== undefined || link === undefined)
       continue
     link.end = end
@@ -25,7 +25,7 @@ export function childEnded(
     link.result = result
     link.failure = failure && shortFailure(failure)
     parenthood.count(link, -1)
-    if (standsInTheWay(end, link.onFailure)) parenthood.failed++
+    if (standsInTheWay(end, link.onFailure)) parenthood.countFailed(link)
     const isFirstDeath = link.wakes && end === 'dead' && !parenthood.alarmed
     if (isFirstDeath) parenthood.alarmed = true
     const isAwaited = link.fan === undefined

@@ -1,9 +1,10 @@
 import type { AttemptRecord, Failure, JobState, LogLine, NewJob } from '../../core/job.js'
-import type { SignalWait, StepRecord } from '../../core/step.js'
+import type { SignalWait } from '../../core/step.js'
 import type { Kind } from './kind.js'
 import type { Parenthood } from './parenthood.js'
+import type { Steps } from './steps.js'
 import type { ParkingGate, Place } from './traffic.js'
-import type { Lease, Worker } from './worker.js'
+import type { Lease } from './worker.js'
 
 /**
  * A job as it is kept. Small, because most of the time goes into memory: what a job that runs once and
@@ -67,10 +68,11 @@ class Story {
   /** Replaced as a whole, so that a reader keeps what it was given. */
   attempts: readonly AttemptRecord[] = none
   logs: readonly LogLine[] = none
-  /** By name, in the order in which they were written. */
-  steps: Map<string, StepRecord> | undefined = undefined
+  steps: Steps | undefined = undefined
   /** The signals that a blocked job waits for. */
   waits: readonly SignalWait[] | undefined = undefined
+  /** Its place among those that wait for the same. */
+  waiter = 0
   /** Where a pending job with limits or a group waits. */
   place: Place | undefined = undefined
   gates: readonly ParkingGate[] | undefined = undefined
@@ -81,10 +83,4 @@ class Story {
 export function storyOf(entry: Entry): Story {
   entry.story ??= new Story()
   return entry.story
-}
-
-/** The guard of every write under a lease. */
-export function isHeld(entry: Entry | undefined, worker: Worker, token: string): entry is Entry {
-  const lease = entry?.lease
-  return lease !== undefined && lease.worker === worker && lease.token === token
 }

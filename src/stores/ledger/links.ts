@@ -1,0 +1,40 @@
+import { bounds } from '../../core/bounds.js'
+import { isAskedFor, type LinkRecord } from '../../core/family.js'
+import type { LinkPage, LinkQuery } from '../../core/store.js'
+import type { Link } from './parenthood.js'
+import type { Tables } from './tables.js'
+
+/** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
+export function links(tables: Tables, query: LinkQuery): LinkPage {
+  const found: LinkRecord[] = []
+  const { prefix = '' } = query
+  let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
+  let looked = 0
+  for (; at < query.parents.length; at++, after = prefix) {
+    const links = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links
+    for (let page = next(after); page.length > 0; page = next(after)) {
+      for (const link of page) {
+        if (!link.child.startsWith(prefix)) break
+        if (found.length === query.limit || looked === bounds.scan)
+          return { links: found, cursor: JSON.stringify([at, after]) }
+        looked++
+        after = link.child
+        if (isAskedFor(link, query)) found.push(recordOf(link))
+      }
+      if (page.length < pageSize || page.at(-1)?.child !== after) break
+    }
+
+    function next(from: string): readonly Link[] {
+      return links?.after(from, pageSize) ?? []
+    }
+  }
+  return { links: found, cursor: undefined }
+}
+
+const pageSize = 1_000
+
+/** Spelt out: a parent may read a hundred thousand of them. */
+function recordOf(link: Link): LinkRecord {
+  const { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone } = link
+  return { parent, child, name, node, fan, onFailure, end, endedAt, result, failure, undo, undone }
+}
