@@ -3,6 +3,9 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { engines } from './scripts/engines.mjs'
 
+/** Started once for all files of an engine. */
+const servers: Record<string, string[]> = { postgres: ['test/servers/global-postgres.ts'] }
+
 const root = fileURLToPath(new URL('.', import.meta.url))
 
 export default defineConfig({
@@ -18,16 +21,21 @@ export default defineConfig({
       project('examples', ['test/examples']),
       // What every engine does, and what only this one does.
       ...engines.map((engine) =>
-        project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine }),
+        project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine }, servers[engine]),
       ),
     ],
   },
 })
 
-function project(name: string, folders: string[], env: Record<string, string> = {}) {
+function project(
+  name: string,
+  folders: string[],
+  env: Record<string, string> = {},
+  globalSetup: string[] = [],
+) {
   return {
     extends: true as const,
-    test: { name, include: folders.map((folder) => `${folder}/**/*.test.ts`), env },
+    test: { name, include: folders.map((folder) => `${folder}/**/*.test.ts`), env, globalSetup },
   }
 }
 

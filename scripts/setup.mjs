@@ -1,5 +1,6 @@
 // Makes a fresh clone ready to run: dependencies, native module, build. Runs before start, test and check,
 // so it uses nothing but Node itself, and writes to stderr only: stdout belongs to the command that follows.
+// With --servers, installs the servers that tests run against, where it can.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,10 +13,15 @@ const STAMP = 'node_modules/.millrace-setup'
 const TOOLCHAIN_HELP =
   'better-sqlite3 does not load and could not be compiled. It needs Python 3, make and a C++ compiler ' +
   '(Debian: apt install python3 make g++; macOS: xcode-select --install).'
+const SERVERS = [
+  { debian: 'postgresql', places: ['/usr/lib/postgresql'] },
+  { debian: 'pgbouncer', places: ['/usr/sbin/pgbouncer'] },
+]
 
 checkNode()
 await installDependencies()
 await checkNativeModule()
+if (process.argv.includes('--servers')) await installServers()
 if (!process.argv.includes('--no-build')) await build()
 
 function checkNode() {
@@ -44,6 +50,20 @@ async function checkNativeModule() {
 function sqliteLoads() {
   const probe = `new (require('better-sqlite3'))(':memory:').close()`
   return run(process.execPath, ['-e', probe], { stdio: 'ignore' }).then((code) => code === 0)
+}
+
+/** Where it cannot, the tests that need a server say what to do. */
+async function installServers() {
+  if (process.getuid?.() !== 0 || !existsSync('/etc/debian_version')) return
+  const missing = SERVERS.filter(({ places }) => !places.some((place) => existsSync(place)))
+  const names = missing.map((server) => server.debian)
+  if (names.length === 0) return
+  say(`installing ${names.join(' and ')} for the tests`)
+  process.env.DEBIAN_FRONTEND = 'noninteractive'
+  const install = () => run('apt-get', ['install', '-qq', '-y', '--no-install-recommends', ...names])
+  if ((await install()) === 0) return
+  await run('apt-get', ['update', '-qq'])
+  if ((await install()) !== 0) say(`could not install ${names.join(' and ')}`)
 }
 
 async function build() {

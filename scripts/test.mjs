@@ -40,7 +40,7 @@ function parse(args) {
     console.error(`${problem}. Engines: ${engines.join(', ')}. Example: npm test -- --engine ${engines[0]}`)
     process.exit(2)
   }
-  return { chosen: named.length > 0 ? [...new Set(named)] : engines, rest }
+  return { chosen: named.length === 0 ? engines : [...new Set(named)], rest }
 }
 
 function vitest(args) {

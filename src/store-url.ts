@@ -2,26 +2,37 @@ import type { Clock } from './core/clock.js'
 import { MillraceError } from './core/errors.js'
 import { invalid } from './core/options.js'
 import type { Store } from './core/store.js'
+import { systemClock } from './system/clock.js'
 
 /** Engines by the scheme of their URL; each is loaded when it is used, so that its driver stays optional. */
-const engines: Record<string, (rest: string, clock: Clock) => Promise<Store>> = {
+const engines: Record<string, (rest: string, clock: Clock, url: string) => Promise<Store>> = {
   memory: async (_rest, clock) => new (await import('./stores/memory/index.js')).MemoryStore({ clock }),
   sqlite: async (rest, clock) =>
     new (await import('./stores/sqlite/index.js')).SqliteStore({ file: rest, clock }),
+  postgres,
+  postgresql: postgres,
 }
+
+/** The server's own clock decides, unless a test brings one. */
+async function postgres(_rest: string, clock: Clock, url: string): Promise<Store> {
+  const { PostgresStore } = await import('./stores/postgres/index.js')
+  return new PostgresStore({ url, ...(clock !== systemClock && { clock }) })
+}
+
+const expected = "'memory:', 'sqlite:file.db', 'postgres://user@host/database' or a store object"
 
 /** Complains at once, before anything is opened. */
 export function checkStore(store: string | Store): void {
   if (typeof store === 'string') {
     split(store)
   } else if (typeof store?.exchange !== 'function') {
-    throw invalid('store', store, "'memory:', 'sqlite:file.db' or a store object")
+    throw invalid('store', store, expected)
   }
 }
 
 export function storeFromUrl(url: string, clock: Clock): Promise<Store> {
   const { engine, rest } = split(url)
-  return engine(rest, clock)
+  return engine(rest, clock, url)
 }
 
 function split(url: string): { engine: (typeof engines)[string]; rest: string } {
@@ -30,7 +41,7 @@ function split(url: string): { engine: (typeof engines)[string]; rest: string } 
   if (engine === undefined) {
     throw new MillraceError(
       'INVALID_OPTION',
-      `store has no engine for '${scheme || 'no scheme'}'; expected 'memory:', 'sqlite:file.db' or a store object`,
+      `store has no engine for '${scheme || 'no scheme'}'; expected ${expected}`,
       { field: 'store' },
     )
   }

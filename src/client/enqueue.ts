@@ -29,7 +29,8 @@ import type { Runtime } from './runtime.js'
 export interface TransactionOption {
   /**
    * The caller's own transaction: the job exists if and only if it commits. For SQLite a better-sqlite3
-   * database inside a transaction; the call then throws at once, so that an error rolls it back. A queue at its
+   * database inside a transaction; the call then throws at once, so that an error rolls it back. For PostgreSQL a
+   * transaction of pg, postgres, Drizzle, Kysely, Knex, Prisma or TypeORM; await the call before the commit. A queue at its
    * depth limit throws QUEUE_FULL whatever its `overflow` says: a transaction is not held open to wait for room,
    * and never commits without its job.
    */

@@ -39,6 +39,7 @@ export type ErrorCode =
   | 'QUEUE_FULL'
   | 'DROPPED'
   | 'DRIVER_MISSING'
+  | 'STORE_UNAVAILABLE'
   | 'STORE_BUSY'
   | 'STORE_FULL'
   | 'STORE_REFUSED'

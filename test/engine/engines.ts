@@ -1,10 +1,13 @@
 /** The engines that the tests of this folder run on; MILLRACE_TEST_ENGINE names one. */
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MemoryStore } from 'millrace/memory'
+import { PostgresStore } from 'millrace/postgres'
 import { SqliteStore } from 'millrace/sqlite'
 import { type StoreHarness, VirtualClock } from 'millrace/testing'
+import pg from 'pg'
 
 export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
 
@@ -18,7 +21,7 @@ export function makeHarness(): Promise<StoreHarness> {
 /** What the other engines are compared with. */
 export const makeReference = engine === 'memory' ? undefined : memory
 
-const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite }
+const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite, postgres }
 
 async function memory(): Promise<StoreHarness> {
   const clock = new VirtualClock()
@@ -52,5 +55,49 @@ async function sqlite(): Promise<StoreHarness> {
     opened.push(store)
     await store.open()
     return store
+  }
+}
+
+/** A schema of its own on the server that all tests share. Emptied and used again: making one takes a while. */
+async function postgres(): Promise<StoreHarness> {
+  const url = process.env.MILLRACE_TEST_POSTGRES_URL as string
+  const schema = emptySchemas.pop() ?? `test_${randomUUID().replaceAll('-', '')}`
+  const clock = new VirtualClock()
+  const opened: PostgresStore[] = []
+  return {
+    store: await open(),
+    second: open,
+    overtakes: true,
+    advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
+    close: async () => {
+      for (const store of opened) await store.close()
+      await emptySchema(url, schema)
+      emptySchemas.push(schema)
+    },
+  }
+
+  async function open(): Promise<PostgresStore> {
+    const store = new PostgresStore({ url, schema, clock, poolSize: 3 })
+    opened.push(store)
+    await store.open()
+    return store
+  }
+}
+
+const emptySchemas: string[] = []
+
+async function emptySchema(url: string, schema: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  try {
+    await client.query(`
+      DO $$ BEGIN
+        EXECUTE 'TRUNCATE ' || (SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
+          WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'number')) || ' RESTART IDENTITY';
+      END $$;
+      UPDATE ${schema}.number SET last = 0`)
+  } finally {
+    await client.end()
   }
 }

@@ -22,13 +22,15 @@ export function exampleFile(name: string): string {
   return file
 }
 
-export function startExample(name: string, args: readonly string[] = []): Running {
-  return new Running(process.execPath, [exampleFile(name), ...args])
+export function startExample(name: string, args: readonly string[] = [], env: Env = {}): Running {
+  return new Running(process.execPath, [exampleFile(name), ...args], env)
 }
 
-export function runExample(name: string, args: readonly string[] = []): Promise<Ended> {
-  return startExample(name, args).ended
+export function runExample(name: string, args: readonly string[] = [], env: Env = {}): Promise<Ended> {
+  return startExample(name, args, env).ended
 }
+
+type Env = Readonly<Record<string, string>>
 
 /** A process whose output can be waited for. It does not outlive its test. */
 export class Running {
@@ -38,8 +40,8 @@ export class Running {
   #stderr = ''
   #look = () => {}
 
-  constructor(command: string, args: readonly string[]) {
-    const env = { ...process.env, NO_COLOR: '', TERM: 'xterm' }
+  constructor(command: string, args: readonly string[], more: Env = {}) {
+    const env = { ...process.env, NO_COLOR: '', TERM: 'xterm', ...more }
     this.#child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env })
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text

@@ -1,0 +1,239 @@
+/**
+ * The desk: where all is done that the fast path does not do. One transaction at a time has it, by a lock. In there the
+ * verbs of the ledger are tried on what has been read so far; what they miss is read, all of it at once, and they are tried
+ * again; at last what they have changed is written. So they behave as they do in memory, whatever they are.
+ */
+import type { Clock } from '../../core/clock.js'
+import { MillraceError } from '../../core/errors.js'
+import type { FinalState, NewJob } from '../../core/job.js'
+import { insertFromHandler } from '../ledger/insert.js'
+import type { Ranked } from '../ledger/shelf.js'
+import type { Ask } from './connection.js'
+import { kindSheets, type Question, questionsFor } from './page/load.js'
+import { Needs, Stale } from './page/needs.js'
+import { type Arrival, Page } from './page/page.js'
+import { PagedTables } from './page/tables.js'
+import { writings } from './page/write.js'
+import { lockKey } from './schema.js'
+import { write } from './sql.generated.js'
+import { loading, looking, Statements } from './statements.js'
+
+/** Tries of one verb. Each reads something new. */
+const mostTries = 1_000
+const fewTries = 8
+/** Arrivals that one transaction admits; see load.sql. */
+export const arrivalsAtOnce = 100
+/** How often all is read again because others changed it meanwhile. */
+const mostReads = 20
+
+export interface DeskOptions {
+  /** Jobs that are likely to be asked for at once. */
+  readonly count?: number
+  readonly renewsByTaking?: boolean
+  /** What the verb is known to need. */
+  readonly needs?: Needs
+}
+
+export interface Done<T> {
+  readonly result: T
+  readonly tables: PagedTables
+}
+
+export class Desk {
+  readonly #clock: Clock | undefined
+  readonly #load: Statements
+  readonly #look: Statements
+  readonly #write: Statements
+  readonly #lock: string
+  /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
+  #surplus = new Map<FinalState, Ranked>()
+
+  constructor(schema: string, clock: Clock | undefined) {
+    this.#clock = clock
+    this.#lock = lockKey(schema, 'desk')
+    this.#load = loading(schema)
+    this.#look = looking(schema)
+    this.#write = new Statements(write, schema)
+  }
+
+  get timeQuery(): string {
+    return this.#look.bound('time')
+  }
+
+  /** Does a verb in a transaction of its own. */
+  async work<T>(
+    ask: Ask,
+    begin: string,
+    verb: (tables: PagedTables, now: number) => T,
+    options: DeskOptions = {},
+  ): Promise<Done<T>> {
+    const { done } = await this.#tried(ask, [begin], verb, options)
+    await this.#finish(ask, done, ['COMMIT'])
+    return done
+  }
+
+  /** The same inside a transaction that is begun, and not committed here. `opening` is said before all waits begin. */
+  async within<T>(
+    ask: Ask,
+    opening: string,
+    verb: (tables: PagedTables, now: number) => T,
+    options: DeskOptions = {},
+  ): Promise<Done<T>> {
+    const { done } = await this.#tried(ask, [opening], verb, options)
+    await this.#finish(ask, done, [])
+    return done
+  }
+
+  /** Reads only, without the lock, as all was at one moment. */
+  async look<T>(
+    ask: Ask,
+    verb: (tables: PagedTables, now: number) => T,
+    options: DeskOptions = {},
+  ): Promise<{ result: T; hasArrivals: boolean }> {
+    const { page, done } = await this.#tried(ask, beginLook, verb, options, false)
+    await ask('COMMIT')
+    return { result: done.result, hasArrivals: page.arrivals.length > 0 }
+  }
+
+  async #tried<T>(
+    ask: Ask,
+    opening: readonly string[],
+    verb: (tables: PagedTables, now: number) => T,
+    options: DeskOptions,
+    locks = true,
+  ): Promise<{ page: Page; done: Done<T> }> {
+    let first = locks ? [...opening, this.#load.bound('begin', [this.#lock])] : opening
+    for (let reads = 0; reads < mostReads; reads++) {
+      const page = new Page()
+      const needs = questionsFor(page, options.needs ?? new Needs())
+      const always = [this.#time(page), ...kindSheets(page), number(page), arrivals(page)]
+      await this.#read(ask, page, first, [...always, ...needs], locks)
+      try {
+        return { page, done: await this.#triedOn(ask, page, verb, options, locks) }
+      } catch (error) {
+        if (!(error instanceof Stale)) throw error
+        first = []
+      }
+    }
+    throw new MillraceError('STORE_CORRUPT', 'a job is neither waiting nor running nor done')
+  }
+
+  async #triedOn<T>(
+    ask: Ask,
+    page: Page,
+    verb: (tables: PagedTables, now: number) => T,
+    { count = 1, renewsByTaking = false }: DeskOptions,
+    locks: boolean,
+  ): Promise<Done<T>> {
+    for (let tries = 0; tries < mostTries; tries++) {
+      page.needs = new Needs()
+      const surplus = new Map(this.#surplus)
+      try {
+        const tables = new PagedTables(page, frozen(page.now), { count, renewsByTaking, surplus })
+        if (locks) admit(tables, page)
+        const result = verb(tables, page.now)
+        if (page.needs.isEmpty) {
+          this.#surplus = surplus
+          return { result, tables }
+        }
+      } catch (error) {
+        if (page.needs.isEmpty) throw error
+      }
+      if (!locks) pretendPositions(page)
+      const ids = page.needs.keys.get('job')
+      if (ids !== undefined) for (const id of page.children) page.needs.key('kin', id)
+      await this.#read(ask, page, [], questionsFor(page, page.needs), locks)
+      if (tries >= fewTries) await this.#readAncestors(ask, page, ids, locks)
+    }
+    throw new MillraceError(
+      'STORE_FAILED',
+      `what was asked for is not done after ${mostTries} tries; do it in smaller parts`,
+    )
+  }
+
+  /** Reads parents of parents ahead: a long line of them would take a try for each. */
+  async #readAncestors(
+    ask: Ask,
+    page: Page,
+    ids: ReadonlySet<string> | undefined,
+    locks: boolean,
+  ): Promise<void> {
+    if (ids === undefined) return
+    const needs = new Needs()
+    for (const id of ids) needs.key('ancestors', id)
+    await this.#read(ask, page, [], questionsFor(page, needs), locks)
+    const all = new Needs()
+    for (const id of page.ancestors) {
+      if (page.peek('job', id) === undefined) all.key('job', id)
+      all.key('kin', id)
+    }
+    if (!all.isEmpty) await this.#read(ask, page, [], questionsFor(page, all), locks)
+  }
+
+  async #read(
+    ask: Ask,
+    page: Page,
+    opening: readonly string[],
+    questions: readonly Question[],
+    locks: boolean,
+  ): Promise<void> {
+    const statements = locks ? this.#load : this.#look
+    const texts = questions.map(({ statement, values }) => statements.bound(statement, values))
+    const answers = await ask([...opening, ...texts].join(';\n'))
+    questions.forEach((question, i) => {
+      question.take(answers[answers.length - questions.length + i] ?? [])
+    })
+    page.needs = new Needs()
+  }
+
+  async #finish(ask: Ask, { tables }: Done<unknown>, closing: readonly string[]): Promise<void> {
+    const admitted = tables.page.arrivals.map(({ n }) => n)
+    const written = writings(tables)
+    if (admitted.length > 0) written.push({ statement: 'admitted', values: [admitted] })
+    const texts = written.map(({ statement, values }) => this.#write.bound(statement, values))
+    const script = [...texts, ...closing]
+    if (script.length > 0) await ask(script.join(';\n'))
+  }
+
+  #time(page: Page): Question {
+    return {
+      statement: 'time',
+      take: (rows: readonly { now: number }[]) => {
+        page.now = this.#clock?.now() ?? (rows[0] as { now: number }).now
+      },
+    }
+  }
+}
+
+const beginLook = ['BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY']
+
+function number(page: Page): Question {
+  return { statement: 'number', take: (rows: readonly unknown[]) => page.putSheet('number', rows[0]) }
+}
+
+/** One look at the clock for a whole transaction. */
+function frozen(now: number): Clock {
+  return { now: () => now, monotonic: () => now, after: () => () => {} }
+}
+
+/** Who only looks what would happen takes none away from others. */
+function pretendPositions({ needs, positions }: Page): void {
+  for (; needs.positions > 0; needs.positions--) positions.push(beyondAll + positions.length)
+}
+
+const beyondAll = 2 ** 52
+
+function arrivals(page: Page): Question {
+  return {
+    statement: 'arrivals',
+    values: [arrivalsAtOnce],
+    take: (rows: readonly Arrival[]) => {
+      page.arrivals = rows
+    },
+  }
+}
+
+/** What callers have committed since comes first. Their transactions are over: nothing can be refused any more. */
+function admit(tables: PagedTables, { arrivals, now }: Page): void {
+  tables.each(arrivals, ({ jobs }) => insertFromHandler(tables, JSON.parse(jobs) as NewJob[], undefined, now))
+}

@@ -1,0 +1,118 @@
+import { MillraceError } from '../../core/errors.js'
+import type { Held, Settlement, SettleResult, Signal, StoreTransaction } from '../../core/store.js'
+import { exchange } from '../ledger/exchange.js'
+import { extend } from '../ledger/extend.js'
+import type { Desk } from './desk.js'
+import { storeError } from './errors.js'
+import { deskNeeds } from './needs.js'
+import type { Timeouts } from './options.js'
+import type { PagedTables } from './page/tables.js'
+import type { Transaction } from './transaction.js'
+
+/** Who has to do with it. */
+interface Told {
+  /** Throws when its store is closed. */
+  check(): void
+  committed(signal: Signal): void
+  over(transaction: HandlerTransaction): void
+  /** Where others wait. */
+  readonly timeouts: Timeouts
+  /** How long it waits for others. */
+  readonly lock: number
+}
+
+/** The transaction of a handler: what it writes commits with its job, at the desk, or not at all. */
+export class HandlerTransaction implements StoreTransaction {
+  readonly tx: unknown
+  readonly #transaction: Transaction
+  readonly #desk: Desk
+  readonly #told: Told
+  /** What is to be told when it commits. */
+  readonly news: Signal[] = []
+  #isOver = false
+
+  constructor(transaction: Transaction, desk: Desk, told: Told) {
+    this.#transaction = transaction
+    this.#desk = desk
+    this.#told = told
+    this.tx = guarded(transaction.client, () => this.#isOver)
+  }
+
+  async settle(worker: string, settlement: Settlement): Promise<SettleResult> {
+    const request = { worker, settlements: [settlement], claim: undefined }
+    return this.#end(
+      worker,
+      settlement.id,
+      (tables, now) => exchange(tables, request, now).settled[0] ?? 'lost',
+    )
+  }
+
+  async report(worker: string, held: Held): Promise<'applied' | 'lost'> {
+    return this.#end(worker, held.id, (tables) => {
+      // The lease itself is renewed by others: this one may wait for its commit.
+      const lease = tables.workers.get(worker)?.expiresAt ?? 0
+      const { lost } = extend(tables, {
+        worker,
+        lease: Math.max(0, lease - tables.clock.now()),
+        held: [held],
+      })
+      tables.signals.reported([held])
+      return lost.length === 0 ? 'applied' : 'lost'
+    })
+  }
+
+  async rollback(): Promise<void> {
+    if (this.#isOver) return
+    this.#over()
+    await this.#transaction.rollback()
+  }
+
+  #over(): void {
+    this.#isOver = true
+    this.#told.over(this)
+  }
+
+  async #end<T extends SettleResult>(
+    worker: string,
+    id: string,
+    verb: (tables: PagedTables, now: number) => T,
+  ): Promise<T | 'lost'> {
+    this.#told.check()
+    if (this.#isOver) throw over()
+    this.#over()
+    try {
+      const ask = (script: string) => this.#transaction.rows(script)
+      // Whoever falls silent at the desk holds up all others, and is not given a handler's time for it.
+      const opening = this.#transaction.hasten(this.#told.timeouts, this.#told.lock)
+      const { result, tables } = await this.#desk.within(ask, opening, verb, {
+        needs: deskNeeds(worker, [id]),
+      })
+      if (result === 'lost') {
+        await this.#transaction.rollback()
+        return 'lost'
+      }
+      await this.#transaction.commit()
+      tables.signals.tell()
+      for (const signal of [...this.news, ...tables.news]) this.#told.committed(signal)
+      return result
+    } catch (error) {
+      await this.#transaction.rollback(error)
+      throw storeError(error)
+    }
+  }
+}
+
+/** A handler that goes on when its transaction is over must not write with that of another. */
+function guarded<T extends object>(client: T, isOver: () => boolean): T {
+  return new Proxy(client, {
+    get(target, property) {
+      if (property === 'query' && isOver()) throw over()
+      const value: unknown = Reflect.get(target, property)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+function over(): MillraceError {
+  return new MillraceError('STORE_REFUSED', 'the transaction is over; begin another one')
+}

@@ -1,0 +1,236 @@
+import type { JobState, NewJob } from '../../../core/job.js'
+import { Entry, storyOf } from '../../ledger/entry.js'
+import type { Kind } from '../../ledger/kind.js'
+
+/** A job as it is read: its row, and where it waits. */
+export interface JobRow {
+  readonly seq: number
+  readonly id: string
+  readonly kind: number
+  readonly state: number
+  readonly special: boolean
+  readonly rank: number | null
+  readonly created_at: number
+  readonly max_attempts: number
+  readonly max_crashes: number
+  readonly input: string
+  readonly overrides: string | null
+  readonly tags: string | null
+  readonly metadata: string | null
+  readonly rest: string | null
+  /** Of a pending job that has to pass gates: the line, or as a negative number the gate that it is parked behind. */
+  readonly place: number | null
+  readonly turn: number | null
+  /** Of one that has none to pass: the run that it is in. */
+  readonly run_first: number | null
+  readonly run_last: number | null
+  /** Of one that completed on the fast path: its row says nothing of that. */
+  readonly started_at: number | null
+  readonly finished_at: number | null
+  readonly expires_at: number | null
+  readonly result: string | null
+  /** Of one that has children. */
+  readonly parent: string | null
+  readonly doomed: string | null
+}
+
+/** The columns of a job's own row. */
+export type StoredJob = Pick<
+  JobRow,
+  | 'seq'
+  | 'id'
+  | 'kind'
+  | 'state'
+  | 'special'
+  | 'rank'
+  | 'created_at'
+  | 'max_attempts'
+  | 'max_crashes'
+  | 'input'
+  | 'overrides'
+  | 'tags'
+  | 'metadata'
+  | 'rest'
+>
+
+type Story = NonNullable<Entry['story']>
+
+/** Everything rare. */
+interface Rest
+  extends Partial<
+      Pick<
+        Story,
+        | 'attempt'
+        | 'crashes'
+        | 'retryDelay'
+        | 'readyAt'
+        | 'startedAt'
+        | 'finishedAt'
+        | 'result'
+        | 'failure'
+        | 'cause'
+        | 'cancelReason'
+        | 'progress'
+        | 'attempts'
+        | 'waits'
+        | 'waiter'
+      >
+    >,
+    Partial<Pick<NewJob, 'traffic' | 'dedupe' | 'family' | 'guard' | 'unwinds'>> {
+  readonly stepped?: boolean
+}
+
+/** The numbers of the states; a live job is pending or running, and its row does not say which. */
+const live = 0
+export const stateNumbers: Readonly<Record<JobState, number>> = {
+  pending: live,
+  scheduled: 1,
+  running: live,
+  retrying: 3,
+  blocked: 4,
+  completed: 5,
+  dead: 6,
+  cancelled: 7,
+}
+
+const stateNames: readonly JobState[] = [
+  'pending',
+  'scheduled',
+  'running',
+  'retrying',
+  'blocked',
+  'completed',
+  'dead',
+  'cancelled',
+]
+
+/** Without what is kept elsewhere: place, lease, children and steps. */
+export function readEntry(row: JobRow, kind: Kind): Entry {
+  const rest = row.rest === null ? undefined : (JSON.parse(row.rest) as Rest)
+  const job: NewJob = {
+    id: row.id,
+    name: kind.name,
+    queue: kind.queue.name,
+    lane: kind.lane,
+    input: row.input,
+    delay: 0,
+    runAt: undefined,
+    maxAttempts: row.max_attempts,
+    maxCrashes: row.max_crashes,
+    overrides: row.overrides ?? undefined,
+    tags: row.tags === null ? undefined : (JSON.parse(row.tags) as string[]),
+    metadata: row.metadata ?? undefined,
+    traffic: rest?.traffic,
+    dedupe: rest?.dedupe,
+    family: rest?.family,
+    guard: rest?.guard,
+    unwinds: rest?.unwinds,
+  }
+  const entry = new Entry(row.seq, job, kind, row.created_at)
+  entry.state = stateNames[row.state] ?? 'pending'
+  entry.rank = row.turn ?? row.rank ?? 0
+  if (rest !== undefined) readStory(entry, rest)
+  if (row.expires_at !== null) readEnd(entry, row, row.expires_at)
+  return entry
+}
+
+function readStory(entry: Entry, rest: Rest): void {
+  const story = storyOf(entry)
+  story.attempt = rest.attempt ?? 0
+  story.crashes = rest.crashes ?? 0
+  story.retryDelay = rest.retryDelay ?? 0
+  story.readyAt = rest.readyAt
+  story.startedAt = rest.startedAt
+  story.finishedAt = rest.finishedAt
+  story.result = rest.result
+  story.failure = rest.failure
+  story.cause = rest.cause
+  story.cancelReason = rest.cancelReason
+  story.progress = rest.progress
+  story.attempts = rest.attempts ?? []
+  story.waits = rest.waits
+  story.waiter = rest.waiter ?? 0
+}
+
+function readEnd(entry: Entry, { started_at, finished_at, result }: JobRow, expiresAt: number): void {
+  entry.state = 'completed'
+  entry.rank = expiresAt
+  const story = storyOf(entry)
+  story.attempt++
+  story.retryDelay = 0
+  story.startedAt = started_at ?? undefined
+  story.finishedAt = finished_at ?? undefined
+  story.result = result || undefined
+}
+
+export function isStepped(row: JobRow): boolean {
+  return row.rest?.includes('"stepped":true') === true && (JSON.parse(row.rest) as Rest).stepped === true
+}
+
+export function writeEntry(entry: Entry, kind: number): StoredJob {
+  const { job, seq, state, rank, createdAt } = entry
+  return {
+    seq,
+    id: job.id,
+    kind,
+    state: stateNumbers[state],
+    special: isSpecial(entry),
+    rank: stateNumbers[state] === live ? null : rank,
+    created_at: createdAt,
+    max_attempts: job.maxAttempts,
+    max_crashes: job.maxCrashes,
+    input: job.input,
+    overrides: job.overrides ?? null,
+    tags: job.tags === undefined ? null : JSON.stringify(job.tags),
+    metadata: job.metadata ?? null,
+    rest: restText(entry),
+  }
+}
+
+/** Whether its end, or its next start, means more than that it is gone: only the desk may settle it. */
+function isSpecial({ job, story }: Entry): boolean {
+  return (
+    job.traffic !== undefined ||
+    job.dedupe !== undefined ||
+    job.family !== undefined ||
+    job.guard !== undefined ||
+    job.unwinds === true ||
+    (story !== undefined &&
+      (story.cancelReason !== undefined || story.steps !== undefined || story.parenthood !== undefined))
+  )
+}
+
+/** Undefined values are left out. */
+function restText({ job, story }: Entry): string | null {
+  const { traffic, dedupe, family, guard, unwinds } = job
+  const rest: Rest = {
+    traffic,
+    dedupe,
+    family,
+    guard,
+    unwinds: unwinds || undefined,
+    ...(story && toldIn(story)),
+  }
+  const text = JSON.stringify(rest)
+  return text === '{}' ? null : text
+}
+
+function toldIn(story: Story): Rest {
+  return {
+    attempt: story.attempt || undefined,
+    crashes: story.crashes || undefined,
+    retryDelay: story.retryDelay || undefined,
+    readyAt: story.readyAt,
+    startedAt: story.startedAt,
+    finishedAt: story.finishedAt,
+    result: story.result,
+    failure: story.failure,
+    cause: story.cause,
+    cancelReason: story.cancelReason,
+    progress: story.progress,
+    attempts: story.attempts.length === 0 ? undefined : story.attempts,
+    waits: story.waits,
+    waiter: story.waits === undefined ? undefined : story.waiter,
+    stepped: story.steps === undefined ? undefined : true,
+  } as Rest
+}

@@ -1,0 +1,134 @@
+import { type Entry, storyOf } from '../../ledger/entry.js'
+import { Parenthood } from '../../ledger/parenthood.js'
+import type { Book } from '../../ledger/shelf.js'
+import { isStepped, type JobRow, readEntry, writeEntry } from './job-row.js'
+import type { PagedKind, PagedKinds } from './kinds.js'
+import { PagedLinks } from './links.js'
+import { Stale } from './needs.js'
+import type { Page } from './page.js'
+import type { PagedPlaces } from './places.js'
+import { PagedSteps } from './steps.js'
+import type { PagedWorkers } from './workers.js'
+
+/** What a job's row refers to. */
+export interface JobParts {
+  readonly kinds: PagedKinds
+  readonly places: PagedPlaces
+  readonly workers: PagedWorkers
+}
+
+/** A job that this try has looked at, and its row if it was read. */
+interface Seen {
+  readonly row: JobRow | undefined
+  readonly entry: Entry
+  readonly steps: PagedSteps | undefined
+}
+
+export class PagedJobs implements Book<Entry> {
+  readonly #page: Page
+  readonly #parts: JobParts
+  readonly #byId = new Map<string, Entry | undefined>()
+  readonly #seen = new Map<number, Seen>()
+
+  constructor(page: Page, parts: JobParts) {
+    this.#page = page
+    this.#parts = parts
+  }
+
+  get(id: string): Entry | undefined {
+    if (this.#byId.has(id)) return this.#byId.get(id)
+    const row = this.#page.row<JobRow>('job', id)
+    return row === null ? undefined : this.ofRow(row)
+  }
+
+  ofRow(row: JobRow): Entry {
+    const known = this.#seen.get(row.seq)
+    if (known !== undefined) return known.entry
+    const entry = this.#read(row)
+    this.#byId.set(row.id, entry)
+    this.#seen.set(row.seq, { row, entry, steps: entry.story?.steps as PagedSteps | undefined })
+    return entry
+  }
+
+  set(id: string, entry: Entry): void {
+    this.#byId.set(id, entry)
+    this.#seen.set(entry.seq, { row: undefined, entry, steps: undefined })
+  }
+
+  delete(id: string): void {
+    this.#byId.set(id, undefined)
+  }
+
+  /** Those that this try has looked at; `now` is undefined for one that is gone. */
+  *looked(): Generator<Seen & { readonly now: Entry | undefined }, void> {
+    for (const seen of this.#seen.values()) {
+      const now = this.#byId.get(seen.entry.job.id) === seen.entry ? seen.entry : undefined
+      if (now !== undefined || seen.row !== undefined) yield { ...seen, now }
+    }
+  }
+
+  #read(row: JobRow): Entry {
+    const entry = readEntry(row, this.#parts.kinds.byNum(row.kind))
+    if (isStepped(row)) storyOf(entry).steps = new PagedSteps(this.#page, row.seq, false)
+    if (row.parent !== null) storyOf(entry).parenthood = readParenthood(this.#page, row)
+    if (row.state !== 0 || row.expires_at !== null) return entry
+    if (row.place !== null) storyOf(entry).place = this.#parts.places.place(row.place)
+    else if (row.run_first === null) this.#findLease(entry, row)
+    return entry
+  }
+
+  #findLease(entry: Entry, row: JobRow): void {
+    const lease = this.#parts.workers.leaseFor(row)
+    // It was settled between two looks.
+    if (lease === undefined) throw new Stale()
+    entry.state = 'running'
+    entry.lease = lease
+  }
+}
+
+export function storedJob(entry: Entry) {
+  return writeEntry(entry, (entry.kind as PagedKind).num)
+}
+
+interface ParentState
+  extends Pick<
+    Parenthood,
+    'waiting' | 'fanned' | 'failed' | 'failedFanned' | 'open' | 'alarmed' | 'replays' | 'compensated'
+  > {
+  readonly closed: readonly string[]
+  readonly fans: readonly (readonly [string, number])[]
+  readonly size: number
+  readonly fanLinks: number
+}
+
+function readParenthood(page: Page, { seq, parent, doomed }: JobRow): Parenthood {
+  const state = JSON.parse(parent as string) as ParentState
+  const links = new PagedLinks(page, seq, { size: state.size, fanned: state.fanLinks })
+  const parenthood = new Parenthood(links)
+  const { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated } = state
+  Object.assign(parenthood, { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated })
+  parenthood.doomedFrom = doomed ?? undefined
+  for (const fan of state.closed) parenthood.closed.add(fan)
+  for (const [fan, left] of state.fans) parenthood.fans.set(fan, left)
+  return parenthood
+}
+
+export function writeParenthood(parenthood: Parenthood): { doomed: string | null; state: string } {
+  const { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated } = parenthood
+  const links = parenthood.links as PagedLinks
+  const state: ParentState = {
+    waiting,
+    fanned,
+    failed,
+    failedFanned,
+    open,
+    alarmed,
+    replays,
+    compensated,
+    closed: [...parenthood.closed],
+    fans: [...parenthood.fans],
+    size: links.size,
+    fanLinks: links.fanned,
+  }
+  return { doomed: parenthood.doomedFrom ?? null, state: JSON.stringify(state) }
+}

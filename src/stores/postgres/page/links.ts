@@ -1,0 +1,105 @@
+import type { Link, Links } from '../../ledger/parenthood.js'
+import type { Page } from './page.js'
+
+export interface LinkRow {
+  readonly parent: number
+  readonly child: string
+  readonly fan: string | null
+  readonly state: string
+}
+
+/** The links of one parent: read one by one, or some behind a place. */
+export class PagedLinks implements Links {
+  readonly #page: Page
+  readonly #parent: number
+  readonly #isNew: boolean
+  readonly #links = new Map<string, Link | undefined>()
+  /** Those of its steps, as they are stored, are no longer its own. */
+  #fansForgotten = false
+  size: number
+  fanned: number
+
+  constructor(page: Page, parent: number, counts: { size: number; fanned: number } | undefined) {
+    this.#page = page
+    this.#parent = parent
+    this.#isNew = counts === undefined
+    this.size = counts?.size ?? 0
+    this.fanned = counts?.fanned ?? 0
+  }
+
+  get(child: string): Link | undefined {
+    if (this.#links.has(child)) return this.#links.get(child)
+    if (this.#isNew) return undefined
+    const row = this.#page.row<LinkRow>('link', linkKey(this.#parent, child))
+    return row === null ? undefined : this.#ofRow(row)
+  }
+
+  add(link: Link): void {
+    this.#links.set(link.child, link)
+    this.size++
+    if (link.fan !== undefined) this.fanned++
+  }
+
+  forgetFans(): void {
+    this.#fansForgotten = true
+    this.size -= this.fanned
+    this.fanned = 0
+    for (const [child, link] of this.#links) if (link?.fan !== undefined) this.#links.set(child, undefined)
+  }
+
+  after(child: string, count: number): Link[] {
+    const stored = this.#isNew ? [] : this.#storedAfter(child, count)
+    const added = [...this.#links.values()].filter(
+      (link) => link !== undefined && link.child > child,
+    ) as Link[]
+    const all = new Set([...stored, ...added])
+    return [...all].sort((a, b) => (a.child < b.child ? -1 : 1)).slice(0, count)
+  }
+
+  changes() {
+    const kept: LinkRow[] = []
+    for (const link of this.#links.values()) {
+      if (link === undefined) continue
+      const row = writeLink(this.#parent, link)
+      const before = this.#page.peek<LinkRow>('link', linkKey(this.#parent, link.child))
+      if (!before || before.state !== row.state || this.#fansForgotten) kept.push(row)
+    }
+    return { kept, fansForgotten: this.#fansForgotten }
+  }
+
+  #storedAfter(child: string, count: number): Link[] {
+    const need = { shelf: 'links', scope: [this.#parent, child], from: { rank: 0, seq: 0 } }
+    const window = this.#page.window(need.shelf, need.scope, need.from)
+    if (window === undefined || (!window.isComplete && window.rows.length < count))
+      return this.#page.lacks({ ...need, count })
+    return window.rows.flatMap((row) => this.#ofRow(row as LinkRow) ?? [])
+  }
+
+  #ofRow(row: LinkRow): Link | undefined {
+    if (this.#links.has(row.child)) return this.#links.get(row.child)
+    const link = this.#fansForgotten && row.fan !== null ? undefined : readLink(row)
+    this.#links.set(row.child, link)
+    return link
+  }
+}
+
+export function linkKey(parent: number, child: string): string {
+  return `${parent}\n${child}`
+}
+
+function readLink({ child, fan, state }: LinkRow): Link {
+  return { ...emptyLink, ...(JSON.parse(state) as Link), child, fan: fan ?? undefined }
+}
+
+const emptyLink = {
+  node: undefined,
+  undo: undefined,
+  end: undefined,
+  endedAt: undefined,
+  result: undefined,
+  failure: undefined,
+}
+
+function writeLink(parent: number, { child, fan, ...rest }: Link): LinkRow {
+  return { parent, child, fan: fan ?? null, state: JSON.stringify(rest) }
+}

@@ -1,0 +1,77 @@
+import { Missing, Needs, type WindowNeed, windowName } from './needs.js'
+
+export interface Arrival {
+  readonly n: number
+  /** JSON. */
+  readonly jobs: string
+}
+
+/** Rows of a shelf, in order, from a place on. */
+export interface Window {
+  readonly rows: readonly unknown[]
+  /** Nothing comes behind them. */
+  readonly isComplete: boolean
+}
+
+/**
+ * What a transaction has read so far. It stays as it was read, however often a verb is tried on it; a try works on
+ * copies.
+ */
+export class Page {
+  /** By book and key; null for what does not exist. */
+  readonly #rows = new Map<string, Map<string, unknown>>()
+  readonly #windows = new Map<string, Window>()
+  readonly #sheets = new Map<string, unknown>()
+  readonly positions: number[] = []
+  /** Jobs that have parents, of which these have not been read. */
+  readonly children = new Set<string>()
+  /** Jobs far above those that were asked for: read in one go, when a verb goes up a long line. */
+  readonly ancestors = new Set<string>()
+  /** Jobs of callers whose transactions have committed, and that have not been admitted. */
+  arrivals: readonly Arrival[] = []
+  /** The store's clock: one look for the whole transaction. */
+  now = 0
+  /** What the present try misses. */
+  needs = new Needs()
+
+  row<T>(book: string, key: string): T | null {
+    const row = this.#rows.get(book)?.get(key)
+    if (row !== undefined) return row as T | null
+    this.needs.key(book, key)
+    throw new Missing()
+  }
+
+  /** The same, if it happens to be there. */
+  peek<T>(book: string, key: string): T | null | undefined {
+    return this.#rows.get(book)?.get(key) as T | null | undefined
+  }
+
+  window(shelf: string, scope: WindowNeed['scope'], from: WindowNeed['from']): Window | undefined {
+    return this.#windows.get(windowName({ shelf, scope, from }))
+  }
+
+  sheet<T>(name: string): T {
+    const sheet = this.#sheets.get(name)
+    if (sheet !== undefined) return sheet as T
+    this.needs.sheets.add(name)
+    throw new Missing()
+  }
+
+  lacks(need: WindowNeed): never {
+    this.needs.window(need)
+    throw new Missing()
+  }
+
+  putRow(book: string, key: string, row: unknown): void {
+    const rows = this.#rows.get(book) ?? new Map<string, unknown>()
+    this.#rows.set(book, rows.set(key, row))
+  }
+
+  putWindow(need: WindowNeed, window: Window): void {
+    this.#windows.set(windowName(need), window)
+  }
+
+  putSheet(name: string, sheet: unknown): void {
+    this.#sheets.set(name, sheet)
+  }
+}

@@ -1,0 +1,47 @@
+/** Positions as pairs of a first and a last one, ascending: many that follow each other take two numbers. */
+export type Spans = readonly number[]
+
+export function covers(spans: Spans, seq: number): boolean {
+  for (let i = 0; i < spans.length; i += 2)
+    if (seq >= (spans[i] as number) && seq <= (spans[i + 1] as number)) return true
+  return false
+}
+
+export function spansOf(seqs: Iterable<number>): number[] {
+  const spans: number[] = []
+  for (const seq of [...seqs].sort((a, b) => a - b)) {
+    if (spans.length > 0 && spans[spans.length - 1] === seq - 1) spans[spans.length - 1] = seq
+    else spans.push(seq, seq)
+  }
+  return spans
+}
+
+export function without(spans: Spans, seqs: Iterable<number>): number[] {
+  const left: number[] = []
+  const cuts = [...seqs].sort((a, b) => a - b)
+  let at = 0
+  for (let i = 0; i < spans.length; i += 2) {
+    let first = spans[i] as number
+    const last = spans[i + 1] as number
+    while (at < cuts.length && (cuts[at] as number) < first) at++
+    for (; at < cuts.length && (cuts[at] as number) <= last; at++) {
+      const cut = cuts[at] as number
+      if (cut > first) left.push(first, cut - 1)
+      first = cut + 1
+    }
+    if (first <= last) left.push(first, last)
+  }
+  return left
+}
+
+export function together(a: Spans, b: Spans): number[] {
+  const pairs: [number, number][] = []
+  for (const spans of [a, b])
+    for (let i = 0; i < spans.length; i += 2) pairs.push([spans[i] as number, spans[i + 1] as number])
+  const merged: number[] = []
+  for (const [first, last] of pairs.sort((x, y) => x[0] - y[0])) {
+    if (merged.length > 0 && merged[merged.length - 1] === first - 1) merged[merged.length - 1] = last
+    else merged.push(first, last)
+  }
+  return merged
+}

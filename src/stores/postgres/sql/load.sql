@@ -1,0 +1,226 @@
+-- What the desk reads. Job rows are locked, and so are the runs that pending ones are in: neither can be claimed or settled
+-- by others until the desk is done. `{job}` stands for :job, with the rows of `j` as they are found.
+
+-- :begin
+SELECT pg_advisory_xact_lock($1::bigint)
+
+-- :time
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+
+-- :arrivals  what others are admitting is theirs
+SELECT n, jobs FROM {schema}.arrival ORDER BY n LIMIT $1 {skip}
+
+-- :queues
+SELECT num, name, paused, traffic FROM {schema}.queue ORDER BY num
+
+-- :kinds
+SELECT num, queue, name, lane FROM {schema}.kind ORDER BY num
+
+-- :number
+SELECT last FROM {schema}.number
+
+-- :positions  so many blocks of them
+SELECT nextval('{schema}.position') AS first FROM generate_series(1, $1)
+
+-- :newKind
+SELECT {schema}.kind_number($1, $2, $3)
+
+-- :newQueue
+INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
+
+-- :job
+SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
+  j.tags, j.metadata, j.rest, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last, p.state AS parent, p.doomed,
+  d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
+FROM {schema}.job j
+JOIN {schema}.kind k ON k.num = j.kind
+LEFT JOIN {schema}.waiting w ON w.seq = j.seq
+LEFT JOIN {schema}.parent p ON p.seq = j.seq
+LEFT JOIN LATERAL (
+  SELECT c.first, c.last FROM {schema}.ready c
+  WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
+) r ON r.first <= j.seq
+LEFT JOIN LATERAL (
+  SELECT c.first, c.started_at, c.finished_at, c.expires_at, c.results FROM {schema}.done c
+  WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
+) d ON d.first <= j.seq AND r.first IS NULL
+
+-- :byIds
+{job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
+
+-- :parentsOf
+{job} WHERE j.id IN (
+  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+  WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+) ORDER BY j.seq {lockJob}
+
+-- :linksTo  from these parents
+SELECT l.parent, l.child, l.fan, l.state
+FROM {schema}.job c
+CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+JOIN {schema}.job p ON p.id = e->>'id'
+JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+
+-- :ancestors  all of them, parents of parents
+WITH RECURSIVE up (id) AS (
+  SELECT unnest($1::text[])
+  UNION SELECT e->>'id' FROM up JOIN {schema}.job c ON c.id = up.id
+  CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+  WHERE c.special AND c.rest LIKE '%"parents":[{%'
+)
+SELECT up.id FROM up LIMIT 20000
+
+-- :byState
+{job} WHERE j.state = $1 AND j.state <> 0 AND (j.rank, j.seq) > ($2::float8, $3::bigint) ORDER BY j.rank, j.seq LIMIT $4 {lockJob}
+
+-- :completed  those that ended here, and those in runs
+WITH found AS MATERIALIZED (
+  (
+    SELECT j.seq, j.rank FROM {schema}.job j
+    WHERE j.state = 5 AND (j.rank, j.seq) > ($2::float8, $3::bigint) ORDER BY j.rank, j.seq LIMIT $4
+  ) UNION ALL (
+    SELECT j.seq, d.expires_at FROM {schema}.done d JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last AND j.state = 0
+    WHERE d.expires_at >= $2::float8 AND (d.expires_at, j.seq) > ($2::float8, $3::bigint)
+    ORDER BY d.expires_at, d.last, j.seq LIMIT $4
+  ) ORDER BY rank, seq LIMIT $4
+)
+{job} JOIN found ON found.seq = j.seq ORDER BY found.rank, j.seq {lockJob}
+
+-- :inLine  runs that others are claiming from are theirs
+WITH runs AS MATERIALIZED (
+  SELECT c.first, c.last FROM {schema}.ready c
+  WHERE c.queue = $1 AND c.lane = $2 AND c.last > $3::bigint ORDER BY c.last LIMIT $4 {skip}
+), found AS MATERIALIZED (
+  SELECT s.seq FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
+  ORDER BY s.seq LIMIT $4
+)
+{job} JOIN found ON found.seq = j.seq WHERE j.state = 0 ORDER BY j.seq {lockJob}
+
+-- :inPlace
+WITH found AS MATERIALIZED (
+  SELECT w.seq, w.rank FROM {schema}.waiting w
+  WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
+)
+{job} JOIN found ON found.seq = j.seq ORDER BY found.rank, j.seq {lockJob}
+
+-- :waitingFor
+WITH found AS MATERIALIZED (
+  SELECT w.seq, w.n FROM {schema}.waiter w WHERE w.key = $1 AND w.n > $2 ORDER BY w.n LIMIT $3
+)
+{jobAndN} JOIN found ON found.seq = j.seq ORDER BY found.n {lockJob}
+
+-- :held
+{job} JOIN {schema}.lease l ON l.token = $1
+JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i) ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
+WHERE j.state = 0 ORDER BY j.seq {lockJob}
+
+-- :leaseOf
+SELECT j.id, l.token, l.worker FROM {schema}.job j JOIN {schema}.lease l ON EXISTS (
+  SELECT 1 FROM generate_series(1, cardinality(l.spans), 2) s (i) WHERE j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
+) WHERE j.id = ANY ($1::text[]) AND j.state = 0
+
+-- :workers  the newest row of each counts
+SELECT DISTINCT ON (id) id, num, expires_at, latest FROM {schema}.worker WHERE id = ANY ($1::text[]) ORDER BY id, num DESC
+
+-- :lapsed
+SELECT id, num, expires_at, latest FROM (
+  SELECT DISTINCT ON (id) id, num, expires_at, latest FROM {schema}.worker ORDER BY id, num DESC
+) w WHERE expires_at <= $1 ORDER BY id LIMIT 100
+
+-- :leases
+SELECT token, worker, at, undone, spans FROM {schema}.lease WHERE worker = ANY ($1::text[]) ORDER BY token {lock}
+
+-- :lapsedLeases
+SELECT token, worker, at, undone, spans FROM {schema}.lease
+WHERE worker IN (
+  SELECT id FROM (SELECT DISTINCT ON (id) id, expires_at FROM {schema}.worker ORDER BY id, num DESC) w
+  WHERE expires_at <= $1 ORDER BY id LIMIT 100
+) ORDER BY token {lock}
+
+-- :barrier  see exchange.sql
+SELECT pg_advisory_xact_lock({barrier})
+
+-- :counts
+SELECT kind, sum(pending)::bigint AS pending, sum(running)::bigint AS running, sum(completed)::bigint AS completed,
+  sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled
+FROM (
+  SELECT kind, pending, running, completed, dead, cancelled FROM {schema}.tallied
+  UNION ALL SELECT kind, pending, running, completed, dead, cancelled FROM {schema}.tally
+) t GROUP BY kind
+
+-- :lines
+SELECT num, queue, lane, name, served, tag, back_tag FROM {schema}.line ORDER BY num
+
+-- :gate
+SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}.gate
+
+-- :gates
+{gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
+
+-- :gatesByNum
+{gate} WHERE num = ANY ($1::int[])
+
+-- :activeGates
+{gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num
+
+-- :gateDue
+{gate} WHERE due IS NOT NULL AND (due, num) > ($1::float8, $2::bigint) ORDER BY due, num LIMIT $3
+
+-- :gateFading
+{gate} WHERE fading IS NOT NULL AND (fading, num) > ($1::float8, $2::bigint) ORDER BY fading, num LIMIT $3
+
+-- :linksOf
+SELECT parent, child, fan, state FROM {schema}.link
+WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
+
+-- :linksAfter
+SELECT parent, child, fan, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+
+-- :openSteps
+SELECT seq, state FROM {schema}.step WHERE seq = ANY ($1::bigint[]) AND open ORDER BY n
+
+-- :doomed
+SELECT j.id FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq WHERE p.doomed IS NOT NULL ORDER BY p.seq LIMIT 100
+
+-- :keysOfRunning
+SELECT k.name, j.rest FROM {schema}.lease l
+JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i) ON true
+JOIN {schema}.job j ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1] AND j.state = 0 AND j.special
+JOIN {schema}.kind k ON k.num = j.kind
+
+-- :holders
+SELECT key, rank, n, state FROM {schema}.holder WHERE key = ANY ($1::text[])
+
+-- :holdersByRank
+SELECT key, rank, n, state FROM {schema}.holder WHERE (rank, n) > ($1::float8, $2::bigint) ORDER BY rank, n LIMIT $3
+
+-- :guards
+SELECT key, rank, n, state FROM {schema}.guard WHERE key = ANY ($1::text[])
+
+-- :guardsByRank
+SELECT key, rank, n, state FROM {schema}.guard WHERE rank IS NOT NULL AND (rank, n) > ($1::float8, $2::bigint) ORDER BY rank, n LIMIT $3
+
+-- :schedules
+SELECT name AS key, look, told, n, state FROM {schema}.schedule WHERE name = ANY ($1::text[])
+
+-- :schedulesByLook
+SELECT name AS key, look, told, n, state FROM {schema}.schedule
+WHERE look >= $1::float8 AND (look, n) > ($1::float8, $2::float8) ORDER BY look, n LIMIT $3
+
+-- :schedulesByTold
+SELECT name AS key, look, told, n, state FROM {schema}.schedule
+WHERE told >= $1::float8 AND (told, n) > ($1::float8, $2::float8) ORDER BY told, n LIMIT $3
+
+-- :mail
+SELECT key, line, n, expires_at, spreading, state FROM {schema}.mail WHERE key = ANY ($1::text[])
+
+-- :mailLine
+SELECT key, line, n, expires_at, spreading, state FROM {schema}.mail WHERE line = $1 AND n > $2 ORDER BY n LIMIT $3
+
+-- :mailTime
+SELECT key, line, n, expires_at, spreading, state FROM {schema}.mail
+WHERE (expires_at, n) > ($1::float8, $2::bigint) ORDER BY expires_at, n LIMIT $3
+
+-- :spreading
+SELECT key, line, n, expires_at, spreading, state FROM {schema}.mail WHERE spreading AND n > $1 ORDER BY n LIMIT $2

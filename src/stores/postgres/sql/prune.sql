@@ -1,0 +1,57 @@
+-- prune(now, most, keep) -> int: deletes up to `most` jobs in `done`: those that have expired and, when there are far more
+-- completed ones than are to be kept, the ones closest to their expiry. Returns how many. The few others that are too many
+-- are left to the desk, which knows which of them are needed.
+CREATE OR REPLACE FUNCTION {schema}.prune(now bigint, most int, keep bigint) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+  sep CONSTANT text := chr(30);
+  at bigint := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+  excess bigint;
+  runs refcursor; run record; size bigint;
+  firsts bigint[] := '{}'; lasts bigint[] := '{}'; whole bigint[] := '{}';
+  pruned int := 0;
+BEGIN
+  SELECT sum(t.completed) - keep INTO excess
+  FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
+  IF coalesce(excess, 0) <= most THEN excess := 0; END IF;
+
+  OPEN runs FOR SELECT d.first, d.last, d.expires_at, d.results FROM {schema}.done d
+    ORDER BY d.expires_at, d.last FOR UPDATE SKIP LOCKED;
+  WHILE pruned < most LOOP
+    FETCH runs INTO run;
+    EXIT WHEN NOT FOUND OR run.expires_at > at AND pruned >= excess;
+    size := least(run.last - run.first + 1, most - pruned);
+    firsts := firsts || run.first;
+    lasts := lasts || (run.first + size - 1);
+    pruned := pruned + size;
+    IF run.first + size > run.last THEN
+      whole := whole || run.last;
+    ELSE
+      UPDATE {schema}.done d SET first = run.first + size,
+        results = array_to_string((string_to_array(run.results, sep))[size + 1 :], sep)
+      WHERE d.last = run.last;
+    END IF;
+  END LOOP;
+  CLOSE runs;
+  IF pruned = 0 THEN RETURN 0; END IF;
+  DELETE FROM {schema}.done d WHERE d.last = ANY (whole);
+  WITH gone AS (
+    DELETE FROM {schema}.job j USING unnest(firsts, lasts) d (first, last)
+    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind
+  ), counts AS (
+    SELECT g.kind, count(*)::int AS n FROM gone g GROUP BY g.kind
+  ), counted AS (
+    INSERT INTO {schema}.tally (kind, completed, total_pruned) SELECT c.kind, -c.n, c.n FROM counts c
+  )
+  SELECT coalesce(sum(c.n), 0) INTO pruned FROM counts c;
+  RETURN pruned;
+END
+$$;

@@ -1,0 +1,187 @@
+-- settle(at, worker, tokens, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
+-- under; what goes in and comes out as there.
+CREATE OR REPLACE FUNCTION {schema}.settle(
+  at bigint, worker text, tokens text[], settled bigint[], results text, rests text) RETURNS text
+LANGUAGE plpgsql
+AS $$
+DECLARE
+  sep CONSTANT text := chr(30);
+  l record;
+  i int := 1;         -- where in `settled`
+  s int;              -- where in the spans of a lease
+  k int;              -- where in `tokens` a lease is; says in all lists below whose job it is
+  undone int[];
+  -- What the leases cover: deleted, kept, put back; of which lease, and where.
+  del_of int[]; del_first bigint[]; del_last bigint[];
+  keep_of int[]; keep_first bigint[]; keep_last bigint[];
+  keep_at bigint[]; keep_until bigint[]; keep_results text[];
+  groups text[] := string_to_array(results, chr(29), ''); grp int := 0; part text; begun bigint;
+  back_of int[]; back_seq bigint[]; back_due float8[];
+  first bigint; last bigint; upto bigint; ms bigint; outcome int; covered boolean;
+  asked bigint := 0;  -- jobs to settle
+  ended int[]; ended_of int[];
+  seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
+  lost text;
+  n int;
+BEGIN
+  FOR i IN 1 .. cardinality(settled) BY 5 LOOP
+    asked := asked + settled[i + 2] - settled[i + 1] + 1;
+    IF settled[i] < settled[i - 5] OR settled[i] = settled[i - 5] AND settled[i + 1] <= settled[i - 3] THEN
+      RAISE invalid_parameter_value USING MESSAGE = 'settled: out of order';
+    END IF;
+  END LOOP;
+
+  -- In order, so that two calls with the same claims do not wait for each other.
+  FOR l IN
+    SELECT t.token, t.at, t.undone, t.spans FROM {schema}.lease t
+    WHERE t.token = ANY (tokens) AND t.worker = settle.worker ORDER BY t.token FOR UPDATE
+  LOOP
+    k := array_position(tokens, l.token);
+    undone[k] := l.undone;
+    -- Both in order: one walk along the ranges and the spans.
+    s := 1;
+    WHILE settled[i] <= k LOOP
+      first := settled[i + 1];
+      last := settled[i + 2];
+      outcome := settled[i + 3];
+      ms := settled[i + 4];
+      covered := settled[i] = k;
+      begun := first;
+      IF outcome = 5 AND ms > 0 THEN grp := grp + 1; END IF;
+      WHILE first <= last LOOP
+        -- The next piece that is covered, or is not, as a whole.
+        WHILE covered AND l.spans[s + 1] < first LOOP s := s + 2; END LOOP;
+        IF NOT covered OR s > cardinality(l.spans) OR l.spans[s] > last THEN
+          upto := last;
+          n := NULL;
+        ELSIF l.spans[s] > first THEN
+          upto := l.spans[s] - 1;
+          n := NULL;
+        ELSE
+          upto := least(last, l.spans[s + 1]);
+          n := k;
+        END IF;
+        IF outcome = 5 AND ms = 0 THEN
+          IF n IS NOT NULL THEN
+            del_of := del_of || k; del_first := del_first || first; del_last := del_last || upto;
+          END IF;
+        ELSIF outcome = 5 THEN
+          IF n IS NOT NULL THEN
+            part := groups[grp];
+            IF part IS NOT NULL AND upto - first <> last - begun THEN
+              part := array_to_string((string_to_array(part, sep))[first - begun + 1 : upto - begun + 1], sep);
+            END IF;
+            keep_of := keep_of || k; keep_first := keep_first || first; keep_last := keep_last || upto;
+            keep_at := keep_at || l.at; keep_until := keep_until || (at + ms); keep_results := keep_results || part;
+          END IF;
+        ELSIF outcome = 3 THEN
+          -- Also those that are lost: their texts go along.
+          FOR j IN 0 .. upto - first LOOP
+            back_of := back_of || n; back_seq := back_seq || (first + j); back_due := back_due || (at + ms)::float8;
+          END LOOP;
+        ELSE
+          RAISE SQLSTATE 'MR001' USING MESSAGE = 'outcome';
+        END IF;
+        first := upto + 1;
+      END LOOP;
+      i := i + 5;
+    END LOOP;
+  END LOOP;
+  -- Texts of claims after the last lease that was found belong to jobs that are lost, and are left over.
+
+  IF del_of IS NOT NULL THEN
+    WITH gone AS (
+      DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
+      WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
+      RETURNING j.seq, j.kind, d.k
+    ), counted AS (
+      INSERT INTO {schema}.tally (kind, running, total_completed)
+      SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
+    )
+    SELECT array_agg(g.seq), array_agg(g.k) INTO seqs, of_seqs FROM gone g;
+  END IF;
+
+  IF keep_of IS NOT NULL THEN
+    -- Their rows are only read: the lease guards them.
+    WITH ended AS MATERIALIZED (
+      SELECT j.seq, j.kind, d.k FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+      JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+    ), kept AS (
+      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
+      SELECT d.last, d.first, d.at, settle.at, d.until, d.results
+      FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
+    ), counted AS (
+      INSERT INTO {schema}.tally (kind, running, completed, total_completed)
+      SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
+    )
+    SELECT array_agg(e.seq), array_agg(e.k) INTO more, of_more FROM ended e;
+    seqs := seqs || more;
+    of_seqs := of_seqs || of_more;
+  END IF;
+
+  IF back_of IS NOT NULL THEN
+    WITH back AS (
+      UPDATE {schema}.job j SET state = 3, rank = d.due, rest = d.rest FROM (
+        SELECT unnest(back_of) AS k, unnest(back_seq) AS seq, unnest(back_due) AS due,
+          unnest(string_to_array(rests, sep, '')) AS rest
+      ) d
+      WHERE j.seq = d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
+      RETURNING j.seq, j.kind, d.k
+    ), counted AS (
+      INSERT INTO {schema}.tally (kind, running, retrying, total_failed, total_retried)
+      SELECT b.kind, -count(*), count(*), count(*), count(*) FROM back b GROUP BY b.kind
+    )
+    SELECT array_agg(b.seq), array_agg(b.k) INTO more, of_more FROM back b;
+    seqs := seqs || more;
+    of_seqs := of_seqs || of_more;
+  END IF;
+
+  IF coalesce(cardinality(seqs), 0) <> asked THEN
+    IF EXISTS (
+      SELECT 1 FROM unnest(del_first || keep_first || back_seq, del_last || keep_last) d (first, last)
+      JOIN {schema}.job j ON j.seq BETWEEN d.first AND coalesce(d.last, d.first) WHERE j.special
+    ) THEN
+      RAISE SQLSTATE 'MR001' USING MESSAGE = 'special job';
+    END IF;
+    SELECT string_agg(t.k || ':' || t.seq, ',') INTO lost FROM (
+      SELECT settled[g.i] AS k, generate_series(settled[g.i + 1], settled[g.i + 2]) AS seq
+      FROM generate_series(1, cardinality(settled), 5) g (i)
+      EXCEPT SELECT u.k, u.seq FROM unnest(of_seqs, seqs) u (k, seq)
+    ) t;
+  END IF;
+
+  SELECT array_agg(c.k), array_agg(c.n) INTO ended_of, ended
+  FROM (SELECT u.k, count(*)::int AS n FROM unnest(of_seqs) u (k) GROUP BY u.k) c;
+  FOR e IN 1 .. coalesce(cardinality(ended_of), 0) LOOP
+    k := ended_of[e];
+    IF undone[k] <= ended[e] THEN
+      DELETE FROM {schema}.lease t WHERE t.token = tokens[k];
+    ELSIF keep_of IS NULL AND back_of IS NULL THEN
+      UPDATE {schema}.lease t SET undone = t.undone - ended[e] WHERE t.token = tokens[k];
+    ELSE
+      UPDATE {schema}.lease t
+      SET undone = t.undone - ended[e], spans = {schema}.cut(t.spans, keep_first || back_seq, keep_last || back_seq)
+      WHERE t.token = tokens[k];
+    END IF;
+  END LOOP;
+  RETURN lost;
+END
+$$;
+
+-- cut(spans, firsts, lasts) -> spans: without these ranges, each of which lies within one of the spans, or in none.
+CREATE OR REPLACE FUNCTION {schema}.cut(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
+LANGUAGE sql STABLE
+AS $$
+  -- What lies between two cuts of a span, or between one and an end of it.
+  SELECT coalesce(array_agg(e.bound ORDER BY e.bound, e.side), '{}')
+  FROM (
+    SELECT lag(c.last, 1, spans[g.i] - 1) OVER (PARTITION BY g.i ORDER BY c.first) + 1 AS first, c.first - 1 AS last
+    FROM generate_series(1, cardinality(spans), 2) g (i)
+    CROSS JOIN LATERAL (
+      SELECT u.first, u.last FROM unnest(firsts, lasts) u (first, last) WHERE u.first BETWEEN spans[g.i] AND spans[g.i + 1]
+      UNION ALL SELECT spans[g.i + 1] + 1, NULL
+    ) c
+  ) p
+  CROSS JOIN LATERAL (VALUES (p.first, 0), (p.last, 1)) e (bound, side)
+  WHERE p.first <= p.last
+$$;

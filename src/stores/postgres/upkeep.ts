@@ -1,0 +1,44 @@
+import type { SweepRequest } from '../../core/store.js'
+import type { Connection } from './connection.js'
+import { inSchema } from './schema.js'
+import { fold, workers } from './sql.generated.js'
+
+/** Milliseconds between two times that counts are added up. */
+const foldEvery = 2_000
+
+/** What a sweep does for the fast path, beside the desk. */
+export class Upkeep {
+  readonly #connection: Connection
+  readonly #now: () => number | null
+  readonly #prune: string
+  readonly #fold: string
+  readonly #workers: string
+  #foldedAt = Number.NEGATIVE_INFINITY
+
+  constructor(connection: Connection, schema: string, now: () => number | null) {
+    this.#connection = connection
+    this.#now = now
+    this.#prune = inSchema('SELECT {schema}.prune($1, $2, $3) AS pruned', schema)
+    this.#fold = inSchema(fold, schema)
+    this.#workers = inSchema(workers, schema)
+  }
+
+  /** Returns how many jobs it has forgotten. */
+  async sweep({ limit, keep }: SweepRequest): Promise<number> {
+    await this.#foldNowAndThen()
+    const { rows } = await this.#connection.query<{ pruned: number }>({ text: this.#prune }, [
+      this.#now(),
+      limit,
+      keep.completed,
+    ])
+    return rows[0]?.pruned ?? 0
+  }
+
+  async #foldNowAndThen(): Promise<void> {
+    const now = performance.now()
+    if (now - this.#foldedAt < foldEvery) return
+    this.#foldedAt = now
+    await this.#connection.query({ text: this.#fold })
+    await this.#connection.query({ text: this.#workers })
+  }
+}
