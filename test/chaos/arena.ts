@@ -4,23 +4,25 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type EnqueueOptions, isMillraceError, type JobDefinition, type JobState, Millrace } from 'millrace'
+import { type EnqueueOptions, type JobDefinition, type JobState, Millrace } from 'millrace'
+import type { PostgresServer } from '../servers/postgres.js'
 import { check, type FinalJob, type Invariant, type Loss, type Violation } from './checker.js'
 import type { ChildConfig } from './child.js'
 import type { JobRecord } from './contract.js'
-import { type EngineName, engines, integrity, openStore, type Place } from './engine.js'
+import { type EngineName, type Ground, integrity, openStore, type Place } from './engine.js'
 import { Fleet, type Member } from './fleet.js'
 import { type Signature, type Work, work } from './jobs.js'
-import { type HistoryEvent, Journal, readJournals } from './journal.js'
+import { type HistoryEvent, Journal, notEnqueued, readJournals, Tail } from './journal.js'
 import type { ProducerConfig } from './producer-process.js'
 import type { Random } from './random.js'
 import { RecordingStore } from './recording-store.js'
-import { medianOf, type Row } from './row.js'
+import { medianOf, percentileOf, type Row } from './row.js'
 import { settings } from './settings.js'
 import type { WorkerConfig } from './worker-process.js'
 
 export interface ArenaOptions {
   readonly engine: EngineName
+  readonly ground: Ground
   readonly fault: string
   readonly folder: string
   /** Where the store lies, when not in `folder`. */
@@ -30,6 +32,8 @@ export interface ArenaOptions {
   readonly kills: number
   /** 1 for the full run, less for a short one: scales the faults that do not kill. */
   readonly scale: number
+  /** How long a long outage is. */
+  readonly outageMs: number
   readonly progress: (text: string) => void
 }
 
@@ -39,8 +43,12 @@ export interface Judgement {
   readonly allowedErrors?: readonly string[]
   /** The fault makes workers write without a lease; it failed if none tried. */
   readonly expectStale?: boolean
+  /** The fault loses answers, so that the store asks again. */
+  readonly repeats?: boolean
+  /** How long processes may have something left to wait for when they are told to end. */
+  readonly graceMs?: number
   /** Looks at what the checker does not know of; returns a note. */
-  readonly inspect?: (findings: Findings) => string | undefined
+  readonly inspect?: (findings: Findings) => string | undefined | Promise<string | undefined>
 }
 
 export interface Findings {
@@ -66,6 +74,9 @@ export class Arena {
   readonly losses: Loss[] = []
   /** What went wrong on the way. */
   readonly violations: Violation[] = []
+  /** How long each process took to be at work again, each time that a fault had healed. */
+  readonly resumes: number[] = []
+  interrupted = 0
   kills = 0
   #enqueued = 0
   readonly #journals: string
@@ -78,11 +89,18 @@ export class Arena {
     this.random = options.random
     this.#journals = join(options.folder, 'journals')
     mkdirSync(this.#journals, { recursive: true })
-    this.place = engines[options.engine].place(options.storeFolder ?? options.folder)
+    this.place = options.ground.place(options.storeFolder ?? options.folder)
     this.fleet = new Fleet(this.#journals)
     this.#journal = new Journal(this.#journals, 'harness')
     this.#store = new RecordingStore(openStore(this.place), this.#journal)
     this.mill = new Millrace({ store: this.#store })
+  }
+
+  /** The one that the store is on; ours to kill. */
+  get server(): PostgresServer {
+    const { server } = this.options.ground
+    if (server === undefined) throw new Error(`engine ${this.options.engine} has no server`)
+    return server
   }
 
   /** Resolves when the worker has started. Armed ones may die before; that is not an error. */
@@ -99,7 +117,7 @@ export class Arena {
     })
   }
 
-  launchProducer(config: Omit<ProducerConfig, keyof ChildConfig>): Member {
+  launchProducer(config: Omit<ProducerConfig, keyof ChildConfig> & Partial<ChildConfig>): Member {
     return this.fleet.start('producer-process', (name) => ({ ...this.childConfig(name), ...config }))
   }
 
@@ -124,8 +142,7 @@ export class Arena {
       this.#journal.write({ e: 'enqueue-ack', id })
       return id
     } catch (error) {
-      const code = isMillraceError(error) ? error.code : String(error)
-      this.#journal.write({ e: 'enqueue-refused', id, code })
+      this.#journal.write(notEnqueued(id, error))
       return undefined
     }
   }
@@ -185,6 +202,26 @@ export class Arena {
     member.signal('SIGKILL')
   }
 
+  /** Ends a fault; each of these processes, which nobody restarts, must then get answers of the store again. */
+  async heal(members: readonly Member[], heal: () => void | Promise<void>): Promise<void> {
+    const tails = new Map(members.map((member) => [member, new Tail(this.#journals, member.name)]))
+    const from = Date.now()
+    await heal()
+    const healedAt = Date.now()
+    this.interrupted += members.length
+    await this.waitUntil(() => {
+      for (const [member, tail] of tails) {
+        const sign = tail.read().find((event) => event.t >= from && isAnswer(event))
+        if (sign === undefined) continue
+        this.resumes.push(Math.max(0, sign.t - healedAt))
+        tails.delete(member)
+      }
+      return tails.size === 0
+    }, settings.resumeLimitMs)
+    for (const { name } of tails.keys())
+      this.accuse('I13', `${name} is not at work again ${settings.resumeLimitMs} ms after the fault`)
+  }
+
   accuse(invariant: Invariant, text: string): void {
     this.violations.push({ invariant, text })
   }
@@ -210,7 +247,7 @@ export class Arena {
     const healedAt = Date.now()
     const empty = await this.waitUntil(async () => (await this.#backlog()) === 0, settings.drainLimitMs)
     const drainedAfterMs = empty ? Date.now() - healedAt : undefined
-    await this.#endProcesses()
+    await this.#endProcesses(judgement.graceMs ?? 0)
 
     const jobs = (await Promise.all(allStates.map((state) => this.#list(state)))).flat().map(toFinal)
     const counts = await this.counts()
@@ -225,12 +262,13 @@ export class Arena {
       drainedAfterMs,
       limits: { drainMs: settings.drainLimitMs, recoveryMs: settings.recoveryLimitMs },
       allowedErrors: judgement.allowedErrors ?? [],
+      repeats: judgement.repeats ?? false,
     })
     const injected =
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
-    const finding = judgement.inspect?.({ events, jobs })
+    const finding = await judgement.inspect?.({ events, jobs })
     for (const text of this.fleet.crashes) this.accuse('crash', text)
-    const state = integrity(this.place)
+    const state = await integrity(this.place)
     if (state !== 'ok') this.accuse('damage', `the store is damaged: ${state}`)
     if (injected === 0) this.accuse('harness', 'no fault was injected')
     if (judgement.expectStale && verdict.staleAttempts === 0)
@@ -244,7 +282,13 @@ export class Arena {
       rerun: verdict.rerun,
       refusedStale: verdict.refusedStale,
       recoveryP50Ms: medianOf(verdict.recoveries),
+      recoveryP99Ms: percentileOf(verdict.recoveries, 0.99),
       recoveryMaxMs: verdict.recoveries.at(-1) ?? null,
+      resumed: this.resumes.length,
+      interrupted: this.interrupted,
+      resumeP50Ms: medianOf(this.resumes),
+      resumeP99Ms: percentileOf(this.resumes, 0.99),
+      resumeMaxMs: percentileOf(this.resumes, 1 - Number.EPSILON),
       kills: this.kills,
       staleAttempts: verdict.staleAttempts,
       duplicates: verdict.duplicates,
@@ -268,9 +312,9 @@ export class Arena {
   }
 
   /** By SIGTERM first, so that each run ends with a proper shutdown too. */
-  async #endProcesses(): Promise<void> {
+  async #endProcesses(graceMs: number): Promise<void> {
     for (const member of this.fleet.members) member.signal('SIGTERM')
-    await Promise.all(this.fleet.members.map((member) => this.ended(member, 0)))
+    await Promise.all(this.fleet.members.map((member) => this.ended(member, graceMs)))
     await this.fleet.killAll()
   }
 
@@ -285,6 +329,11 @@ export class Arena {
     } while (cursor !== undefined)
     return found
   }
+}
+
+/** Something that only a store can have said. */
+function isAnswer({ e }: HistoryEvent): boolean {
+  return e === 'enqueue-ack' || e === 'claim' || e === 'settle-result'
 }
 
 function toFinal(job: JobRecord): FinalJob {

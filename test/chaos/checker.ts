@@ -40,6 +40,11 @@ export interface Evidence {
   readonly limits: { readonly drainMs: number; readonly recoveryMs: number }
   /** Error codes that this fault may show to users. */
   readonly allowedErrors: readonly string[]
+  /**
+   * Answers got lost, so that the store asked again by itself: a settlement that was applied may have been answered with
+   * `lost`, because it was the second one.
+   */
+  readonly repeats?: boolean
 }
 
 export type Invariant =
@@ -81,7 +86,7 @@ export interface Verdict {
 }
 
 export function check(evidence: Evidence): Verdict {
-  const history = index(evidence.events)
+  const history = index(evidence)
   const violations: Violation[] = []
   const accuse = (invariant: Invariant, text: string) => violations.push({ invariant, text })
 
@@ -90,7 +95,7 @@ export function check(evidence: Evidence): Verdict {
   const rerun = checkNoRunAfterCompletion(evidence, history, accuse)
   const stale = checkStaleWrites(history, accuse)
   checkOneTerminalWrite(history, accuse)
-  checkOneLiveLease(history, accuse)
+  checkOneLiveLease(evidence, history, accuse)
   checkWriters(evidence, history, accuse)
   const ambiguous = checkConservation(evidence, history, accuse)
   checkAttempts(evidence, accuse)
@@ -120,7 +125,7 @@ interface History {
   readonly jobs: Map<string, JobHistory>
 }
 
-function index(events: readonly HistoryEvent[]): History {
+function index({ events, repeats = false }: Evidence): History {
   const history: History = { tried: new Map(), acked: new Set(), refused: new Map(), jobs: new Map() }
   const of = (id: string) => {
     const job = history.jobs.get(id) ?? { claims: [], starts: [], tries: [], results: [] }
@@ -137,7 +142,7 @@ function index(events: readonly HistoryEvent[]): History {
         history.acked.add(event.id)
         break
       case 'enqueue-refused':
-        history.refused.set(event.id, event.code)
+        if (!(repeats && event.code === 'LEASE_LOST')) history.refused.set(event.id, event.code)
         break
       case 'claim':
         // A claim that is asked again with its token is the same lease.
@@ -267,7 +272,7 @@ function checkOneTerminalWrite({ jobs }: History, accuse: Accuse): void {
 }
 
 /** I4. Before a job is claimed again, somebody must have tried to end the lease before. */
-function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
+function checkOneLiveLease({ repeats = false }: Evidence, { jobs }: History, accuse: Accuse): void {
   const tokens = new Set<string>()
   const twice: string[] = []
   const overlapping: string[] = []
@@ -276,7 +281,11 @@ function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
       if (tokens.has(claim.token)) twice.push(claim.token)
       tokens.add(claim.token)
       const next = job.claims[i + 1]
-      if (next !== undefined && next.claimedAt > claim.claimedAt && !couldHaveEnded(job, claim, next))
+      if (
+        next !== undefined &&
+        next.claimedAt > claim.claimedAt &&
+        !couldHaveEnded(job, claim, next, repeats)
+      )
         overlapping.push(id)
     }
   }
@@ -286,14 +295,19 @@ function checkOneLiveLease({ jobs }: History, accuse: Accuse): void {
   }
 }
 
-/** A settlement of the lease was applied before the next claim, or sent and never answered. */
-function couldHaveEnded({ tries, results }: JobHistory, { token }: Lease, next: Event<'claim'>): boolean {
+/** A settlement of the lease was applied before the next claim, or sent and never answered, or not the first time. */
+function couldHaveEnded(
+  { tries, results }: JobHistory,
+  { token }: Lease,
+  next: Event<'claim'>,
+  repeats: boolean,
+): boolean {
   const sent = tries.filter((attempt) => attempt.token === token)
   const answers = results.filter((result) => result.token === token)
   return (
     sent.some((attempt) => attempt.t <= next.t) &&
     // Who comes later, to rescue it once more, is answered too.
-    (sent.length > answers.length || answers.some((result) => result.result !== 'lost'))
+    (repeats || sent.length > answers.length || answers.some((result) => result.result !== 'lost'))
   )
 }
 

@@ -2,12 +2,13 @@
 import Database from 'better-sqlite3'
 import { hireAssassin } from './assassin.js'
 import { beChild } from './child.js'
+import { sqliteFile } from './engine.js'
 import { Random } from './random.js'
 
 const config = beChild()
 const random = new Random(config.seed)
 const kill = await hireAssassin()
-const db = new Database(config.place.file)
+const db = new Database(sqliteFile(config.place))
 const modes = ['PASSIVE', 'FULL', 'RESTART', 'TRUNCATE']
 
 for (let i = 0; i < 3; i++) {

@@ -1,16 +1,24 @@
 import { Arena, type ArenaOptions } from './arena.js'
+import type { EngineName } from './engine.js'
 import type { Row } from './row.js'
 
 export interface Fault {
   readonly name: string
   /** Its part of all kills; 0 for faults that kill nobody. */
   readonly weight: number
+  /** Where it makes sense; everywhere, when not given. */
+  readonly engines?: readonly EngineName[]
   run(options: ArenaOptions): Promise<Row>
 }
 
 /** A fault on one store. */
-export function fault(name: string, weight: number, body: (arena: Arena) => Promise<Row>): Fault {
-  return { name, weight, run: (options) => inArena(options, body) }
+export function fault(
+  name: string,
+  weight: number,
+  body: (arena: Arena) => Promise<Row>,
+  engines?: readonly EngineName[],
+): Fault {
+  return { name, weight, ...(engines && { engines }), run: (options) => inArena(options, body) }
 }
 
 export async function inArena(options: ArenaOptions, body: (arena: Arena) => Promise<Row>): Promise<Row> {

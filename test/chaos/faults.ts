@@ -1,6 +1,8 @@
 /** Every fault, in the order in which they run. */
+import type { EngineName } from './engine.js'
 import type { Fault } from './fault.js'
 import { blockedLoop } from './faults/blocked-loop.js'
+import { maxConnections, poolHeld } from './faults/connections.js'
 import { eightWriters } from './faults/eight-writers.js'
 import { killFlowProducer, killsInFlows } from './faults/flows.js'
 import { fullDisk } from './faults/full-disk.js'
@@ -12,15 +14,20 @@ import { killMigration } from './faults/kill-migration.js'
 import { killProducer } from './faults/kill-producer.js'
 import { lanesUnderLoad } from './faults/lanes.js'
 import { killHoldingLimits } from './faults/limits.js'
+import { lockedTable, longTransaction } from './faults/locks.js'
+import { networkFaults } from './faults/network.js'
+import { poolerFaults } from './faults/pgbouncer.js'
 import { poisons } from './faults/poison.js'
 import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
 import { killAdvance } from './faults/schedules.js'
+import { absentServer, killServer, outage, terminatedBackends } from './faults/server.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
 import { killsAtSteps } from './faults/steps.js'
+import { transactionFaults } from './faults/transactions.js'
 import { zombie, zombieKilled } from './faults/zombie.js'
 
-export const faults: readonly Fault[] = [
+const faults: readonly Fault[] = [
   ...killsAtFailPoints,
   ...killsAtSteps,
   killDrain,
@@ -45,4 +52,19 @@ export const faults: readonly Fault[] = [
   sigterm,
   sigtermTwice,
   sigtermDeadline,
+  killServer,
+  terminatedBackends,
+  ...networkFaults,
+  outage,
+  absentServer,
+  maxConnections,
+  poolHeld,
+  ...poolerFaults,
+  ...transactionFaults,
+  longTransaction,
+  lockedTable,
 ]
+
+export function faultsOf(engine: EngineName): readonly Fault[] {
+  return faults.filter(({ engines }) => engines?.includes(engine) ?? true)
+}

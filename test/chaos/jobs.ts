@@ -8,6 +8,7 @@ import {
   type SandboxOptions,
 } from 'millrace'
 import { defineSaga } from 'millrace/saga'
+import type pg from 'pg'
 import type { Doom } from './fail-points.js'
 import type { Journal } from './journal.js'
 import type { RecordingStore } from './recording-store.js'
@@ -64,6 +65,20 @@ export const fanned = defineJob<FannedWork>({ name: 'fanned', ...policy(), run: 
 
 export interface FannedWork {
   readonly parts: readonly Work[]
+}
+
+/** Writes to a table of the program in the transaction that completes it. */
+export const booked = defineJob<BookedWork>({ ...bookedPolicy(), run: unused })
+
+export interface BookedWork {
+  readonly table: string
+  /** How long the transaction is open, more or less. */
+  readonly sleep: number
+}
+
+/** A transaction that breaks fails the attempt, through no fault of the job. */
+function bookedPolicy() {
+  return { name: 'booked', ...policy(), maxAttempts: 1_000, transactional: true }
 }
 
 export const booking = bookingBy(unused)
@@ -155,6 +170,10 @@ export function makeJobs(stage: Stage): AnyJob[] {
       ...policy(),
       run: (input, context) => runStepped(stage, input, context),
     }),
+    defineJob<BookedWork>({
+      ...bookedPolicy(),
+      run: (input, context) => runBooked(stage, input, context),
+    }),
     defineJob<FannedWork>({
       name: fanned.name,
       ...policy(),
@@ -203,6 +222,15 @@ async function runStepped(stage: Stage, input: SteppedWork, context: JobContext)
     })
     if (name === 'second') await context.step.sleep(input.sleep)
   }
+  context.progress(signature)
+  return signature
+}
+
+async function runBooked(stage: Stage, { table, sleep: ms }: BookedWork, context: JobContext) {
+  const signature = sign(stage, context)
+  const client = await context.tx<pg.ClientBase>()
+  await client.query(`INSERT INTO ${table} (job) VALUES ($1)`, [context.jobId])
+  await sleep(ms)
   context.progress(signature)
   return signature
 }

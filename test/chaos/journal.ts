@@ -2,12 +2,14 @@
  * What every process saw, one JSON line per event, in a file of its own. Each line is one synchronous
  * append: it is in the kernel before the next step, so a SIGKILL loses none.
  */
-import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { JobState, SettleResult } from 'millrace'
+import { isMillraceError, type JobState, type SettleResult } from 'millrace'
 
-/** `t` is epoch milliseconds; all processes share one machine and so one clock. */
-export type HistoryEvent =
+/** `t` is epoch milliseconds; all processes share one machine and so one clock. `by` is the process that wrote it. */
+export type HistoryEvent = Told & { readonly by?: string }
+
+type Told =
   | { e: 'enqueue-try'; t: number; id: string; lane: number; delay: number }
   | { e: 'enqueue-ack'; t: number; id: string }
   /** The caller was told that nothing was written. */
@@ -45,11 +47,17 @@ export interface SettledOutcome {
   readonly delay: number
   /** Sent by another worker for one that was lost. */
   readonly rescue: boolean
-  /** The process that sent it; its journal knows. */
-  readonly by?: string
 }
 
 type WithoutTime<E> = E extends HistoryEvent ? Omit<E, 't'> : never
+
+/** Of an enqueue that failed: refused, or nobody knows whether it was done. */
+export function notEnqueued(id: string, error: unknown): WithoutTime<HistoryEvent> {
+  const code = isMillraceError(error) ? error.code : String(error)
+  return code === 'STORE_UNAVAILABLE'
+    ? { e: 'error', code, during: 'enqueue', message: String(error) }
+    : { e: 'enqueue-refused', id, code }
+}
 
 export class Journal {
   readonly #fd: number
@@ -73,12 +81,31 @@ export class Journal {
 
 /** All events of all processes, in the order of time. */
 export function readJournals(folder: string): HistoryEvent[] {
-  const events: HistoryEvent[] = []
-  for (const file of readdirSync(folder)) {
-    if (!file.endsWith('.jsonl')) continue
-    // What stands after the last newline was cut off by the kill and never counted.
-    const lines = readFileSync(join(folder, file), 'utf8').split('\n').slice(0, -1)
-    for (const line of lines) events.push(JSON.parse(line) as HistoryEvent)
+  const files = readdirSync(folder).filter((file) => file.endsWith('.jsonl'))
+  return files.flatMap((file) => parse(readFileSync(join(folder, file)))).sort((a, b) => a.t - b.t)
+}
+
+/** What a process writes down from now on, while it is alive. */
+export class Tail {
+  readonly #file: string
+  readonly #from: number
+
+  constructor(folder: string, name: string) {
+    this.#file = join(folder, `${name}.jsonl`)
+    this.#from = existsSync(this.#file) ? statSync(this.#file).size : 0
   }
-  return events.sort((a, b) => a.t - b.t)
+
+  read(): HistoryEvent[] {
+    if (!existsSync(this.#file)) return []
+    const bytes = readFileSync(this.#file)
+    // It may have begun in the middle of a write.
+    const from = this.#from === 0 ? 0 : bytes.indexOf('\n', this.#from - 1) + 1
+    return from === 0 && this.#from > 0 ? [] : parse(bytes.subarray(from))
+  }
+}
+
+/** What stands after the last newline was cut off by a kill and never counted. */
+function parse(bytes: Buffer): HistoryEvent[] {
+  const lines = bytes.toString('utf8').split('\n').slice(0, -1)
+  return lines.map((line) => JSON.parse(line) as HistoryEvent)
 }

@@ -1,8 +1,12 @@
 /**
- * npm run chaos -- --engine sqlite [--json FILE] [--kills N] [--fault NAME]... [--seed S] [--keep]
+ * npm run chaos -- --engine sqlite|postgres [--only FAULT]... [--kills N] [--seed S]
+ *                  [--outage SECONDS] [--set NAME=VALUE]... [--json FILE] [--keep]
  *
- * Real processes on one store, killed, frozen, starved and poisoned; one checker over what they wrote down.
- * --keep leaves the stores and journals for a look. A seed makes the same choices again (which point, when, what work); the machine's own timing stays free.
+ * Real processes on one store, killed, frozen, starved and poisoned, and its server and network with them; one checker
+ * over what they wrote down. --kills is the number of all kills, shared by the faults that are chosen; without it, each
+ * gets what it gets in a full run. --outage is how long the longest absence of a server is; --set changes a setting
+ * of it, such as synchronous_commit=off, to see what that costs. --keep leaves the stores and journals for a look. A seed
+ * makes the same choices again (which point, when, what work); the machine's own timing stays free.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,22 +14,25 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type EngineName, engines } from './engine.js'
 import type { Fault } from './fault.js'
-import { faults } from './faults.js'
+import { faultsOf } from './faults.js'
 import { Random } from './random.js'
 import { emptyRow, headLine, type Row, rowLine } from './row.js'
 
-const fullRun = 340
+const fullRun = { sqlite: 340, postgres: 380 } as const
 const shownViolations = 8
 
 const options = readOptions()
 const random = new Random(options.seed)
+const ground = await engines[options.engine].prepare(options.settings)
 const folder = mkdtempSync(join(tmpdir(), 'millrace-chaos-'))
 process.once('exit', () =>
   options.keep ? console.log(`kept ${folder}`) : rmSync(folder, { recursive: true, force: true }),
 )
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 
-console.log(`chaos: engine ${options.engine}, ${options.kills} kills, seed ${options.seed}`)
+console.log(
+  `chaos: engine ${options.engine}, ${options.isShared ? `${options.kills} kills` : 'kills of a full run'}, seed ${options.seed}`,
+)
 console.log(headLine())
 const startedAt = Date.now()
 const rows: Row[] = []
@@ -38,6 +45,7 @@ for (const fault of options.faults) {
     console.log(`  ${invariant}: ${text.replaceAll(/\s+/g, ' ').slice(0, 400)}`)
   }
 }
+await ground.close()
 conclude()
 
 async function attack(fault: Fault): Promise<Row> {
@@ -47,11 +55,13 @@ async function attack(fault: Fault): Promise<Row> {
   try {
     return await fault.run({
       engine: options.engine,
+      ground,
       fault: fault.name,
       folder: join(folder, fault.name),
       random: luck,
       kills,
-      scale: Math.min(1, options.kills / fullRun),
+      scale: Math.min(1, options.kills / fullRun[options.engine]),
+      outageMs: options.outage * 1000,
       progress: (text) => showProgress(`${fault.name}: ${text}${fault.weight > 0 ? ` of ${kills}` : ''}`),
     })
   } catch (error) {
@@ -65,7 +75,8 @@ async function attack(fault: Fault): Promise<Row> {
 
 /** Its part of all kills, at least one. */
 function shareOf({ weight }: Fault): number {
-  const total = options.faults.reduce((sum, fault) => sum + fault.weight, 0)
+  const sharing = options.isShared ? options.faults : faultsOf(options.engine)
+  const total = sharing.reduce((sum, fault) => sum + fault.weight, 0)
   return weight === 0 ? 0 : Math.max(1, Math.ceil((options.kills * weight) / total))
 }
 
@@ -92,8 +103,10 @@ function readOptions() {
     options: {
       engine: { type: 'string', default: 'sqlite' },
       json: { type: 'string' },
-      kills: { type: 'string', default: String(fullRun) },
-      fault: { type: 'string', multiple: true, default: [] },
+      kills: { type: 'string' },
+      only: { type: 'string', multiple: true, default: [] },
+      outage: { type: 'string', default: '60' },
+      set: { type: 'string', multiple: true, default: [] },
       keep: { type: 'boolean', default: false },
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     },
@@ -103,20 +116,25 @@ function readOptions() {
       `there is no chaos for engine '${values.engine}'; known: ${Object.keys(engines).join(', ')} (memory lives and dies with its process)`,
     )
   }
-  const chosen = values.fault.map(
-    (name) => faults.find((fault) => fault.name === name) ?? refuse(unknownFault(name)),
+  const engine = values.engine as EngineName
+  const faults = faultsOf(engine)
+  const chosen = values.only.map(
+    (name) => faults.find((fault) => fault.name === name) ?? refuse(unknownFault(name, faults)),
   )
   return {
-    engine: values.engine as EngineName,
+    engine,
     json: values.json,
     keep: values.keep,
-    kills: wholeNumber(values.kills, 'kills'),
+    kills: values.kills === undefined ? fullRun[engine] : wholeNumber(values.kills, 'kills'),
+    isShared: values.kills !== undefined,
+    outage: wholeNumber(values.outage, 'outage'),
     faults: chosen.length > 0 ? chosen : faults,
     seed: wholeNumber(values.seed, 'seed'),
+    settings: Object.fromEntries(values.set.map((text) => text.split('=', 2) as [string, string])),
   }
 }
 
-function unknownFault(name: string): string {
+function unknownFault(name: string, faults: readonly Fault[]): string {
   return `there is no fault '${name}'; known: ${faults.map((fault) => fault.name).join(', ')}`
 }
 

@@ -2,7 +2,7 @@
 import { Millrace } from 'millrace'
 import { hireAssassin } from './assassin.js'
 import { beChild, type ChildConfig } from './child.js'
-import { openStore } from './engine.js'
+import { engines, openStore } from './engine.js'
 import { work } from './jobs.js'
 import { Journal } from './journal.js'
 import { Random } from './random.js'
@@ -14,8 +14,7 @@ const journal = new Journal(config.journals, config.name)
 const mill = new Millrace({ store: new RecordingStore(openStore(config.place), journal) })
 const kill = await hireAssassin()
 
-// Opening a fresh file takes some 20 ms alone and longer in a crowd.
-if (config.armed) kill(random.between(0, 40))
+if (config.armed) kill(random.between(0, engines[config.place.engine].openMs))
 await mill.open()
 do {
   const handles = await mill.enqueueMany(work, [{}, {}, {}])

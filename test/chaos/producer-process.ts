@@ -2,8 +2,9 @@
 import { isMillraceError, Millrace } from 'millrace'
 import { beChild, type ChildConfig, tellReady } from './child.js'
 import { openStore } from './engine.js'
-import { work } from './jobs.js'
-import { Journal } from './journal.js'
+import { mixedWork } from './faults/load.js'
+import { type Work, work } from './jobs.js'
+import { Journal, notEnqueued } from './journal.js'
 import { Random } from './random.js'
 import { RecordingStore } from './recording-store.js'
 import { settings } from './settings.js'
@@ -14,6 +15,10 @@ export interface ProducerConfig extends ChildConfig {
   readonly ballastBytes?: number
   /** Between two batches. */
   readonly pauseMs?: number
+  /** Waits while more than this many jobs do. */
+  readonly level?: number
+  /** A bit of everything instead of jobs that only return. */
+  readonly mixed?: boolean
   /** Adds large flows instead, one after the other. */
   readonly flows?: boolean
 }
@@ -26,12 +31,15 @@ await mill.open()
 tellReady('')
 process.once('SIGTERM', () => process.exit())
 
+/** Where servers and workers are killed, jobs have done nothing wrong. */
+const maxCrashes = 1_000
 let count = 0
 for (let sent = 0; sent < config.jobs; ) {
   if (config.flows === true) {
     await addFlow()
     continue
   }
+  if (await hasEnough()) continue
   const size = random.integer(1, 20)
   sent += size
   await (random.chance(0.5) ? enqueueOneByOne(size) : enqueueTogether(size))
@@ -40,16 +48,24 @@ for (let sent = 0; sent < config.jobs; ) {
 await mill.close()
 process.exit()
 
+async function hasEnough(): Promise<boolean> {
+  if (config.level === undefined) return false
+  const { states } = await mill.stats().catch(() => ({ states: { pending: 0 } }))
+  if (states.pending <= config.level) return false
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  return true
+}
+
 /** Calls of one turn share an insert, and each has its own answer. */
 async function enqueueOneByOne(size: number): Promise<void> {
   await Promise.all(
     Array.from({ length: size }, async () => {
       const id = `${config.name}:${count++}`
       try {
-        await mill.enqueue(work, input(), { id })
+        await mill.enqueue(work, input(), { id, maxCrashes })
         journal.write({ e: 'enqueue-ack', id })
       } catch (error) {
-        journal.write({ e: 'enqueue-refused', id, code: isMillraceError(error) ? error.code : String(error) })
+        journal.write(notEnqueued(id, error))
       }
     }),
   )
@@ -76,7 +92,7 @@ async function addFlow(): Promise<void> {
 
 async function enqueueTogether(size: number): Promise<void> {
   try {
-    const handles = await mill.enqueueMany(work, Array.from({ length: size }, input))
+    const handles = await mill.enqueueMany(work, Array.from({ length: size }, input), { maxCrashes })
     journal.write(...handles.map(({ id }) => ({ e: 'enqueue-ack' as const, id })))
   } catch (error) {
     const code = isMillraceError(error) ? error.code : String(error)
@@ -84,6 +100,7 @@ async function enqueueTogether(size: number): Promise<void> {
   }
 }
 
-function input() {
+function input(): Work {
+  if (config.mixed === true) return mixedWork(random)
   return config.ballastBytes === undefined ? {} : { ballast: 'x'.repeat(config.ballastBytes) }
 }

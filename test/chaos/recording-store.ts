@@ -9,6 +9,7 @@ import type {
   GateQuery,
   NewJob,
   Setting,
+  StoreTransaction,
 } from './contract.js'
 import type { Doom, FailPoint } from './fail-points.js'
 import type { Journal, Lease, SettledOutcome } from './journal.js'
@@ -185,8 +186,25 @@ export class RecordingStore implements Store {
     return this.#inner.guard(request)
   }
 
-  begin() {
-    return this.#inner.begin()
+  /** A settlement in a transaction is a settlement. */
+  async begin(): Promise<StoreTransaction> {
+    const transaction = await this.#inner.begin()
+    const settle: StoreTransaction['settle'] = async (worker, settlement) => {
+      const request: ExchangeRequest = { worker, settlements: [settlement], claim: undefined }
+      const outcomes = outcomesOf(request)
+      this.#journal.write(...outcomes.map((outcome) => ({ e: 'settle-try' as const, ...outcome })))
+      this.#pass(request, outcomes, 'before')
+      const result = await transaction.settle(worker, settlement)
+      this.#journal.write(...outcomes.map((outcome) => ({ e: 'settle-result' as const, ...outcome, result })))
+      this.#pass(request, outcomes, 'after')
+      return result
+    }
+    return {
+      tx: transaction.tx,
+      settle,
+      report: (worker, held) => transaction.report(worker, held),
+      rollback: () => transaction.rollback(),
+    }
   }
 
   links(query: Parameters<Store['links']>[0]) {

@@ -9,6 +9,10 @@ export const settings = {
   drainLimitMs: 25_000,
   /** A job that its worker lost must start again within this time (I13). */
   recoveryLimitMs: 10_000,
+  /** After a fault has healed, each process must have heard from the server again within this time (I13). */
+  resumeLimitMs: 20_000,
+  /** Shorter than the product's own for the same reason: a server that says nothing is given up after 7 s. */
+  postgres: { statementTimeout: 5_000, lockTimeout: 1_000, idleInTransactionTimeout: 2_000 },
   /** An armed process that met no fail point by then is killed as it is. */
   patienceMs: 10_000,
   /** Jobs of a flow of several writes besides the one that it leads to, and how long such a flow may stay unfinished. */

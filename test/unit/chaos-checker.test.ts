@@ -234,6 +234,41 @@ describe('the checker convicts', () => {
     ).toContainEqual(violation('I4', '1 jobs were claimed while another lease was live: a'))
   })
 
+  test('where answers get lost, the second one says `lost` of what the first one did', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10 })
+    const second = lease('a', { token: 't2', claimedAt: 20, attempt: 2 })
+    const added: HistoryEvent = { e: 'enqueue-refused', t: 12, id: 'b', code: 'LEASE_LOST' }
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      enqueued('b')[0] as HistoryEvent,
+      ...settled(first, { to: 'retrying', t: 12 }, 'lost'),
+      added,
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 30 }),
+    ]
+    const jobs = [job('a', { attempt: 2, resultBy: 't2', progressBy: 't2' }), job('b')]
+    const invariants = (repeats: boolean) =>
+      judge({ events, jobs, repeats }).violations.map(({ invariant }) => invariant)
+    expect(invariants(true)).toEqual([])
+    expect(invariants(false)).toEqual(expect.arrayContaining(['I2', 'I4']))
+  })
+
+  test('where answers get lost, a claim that nobody made way for is I4 all the same', () => {
+    const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+    const second = lease('a', { token: 't2', claimedAt: 20, worker: 'w2' })
+    const events = [
+      ...enqueued('a'),
+      ...started(first),
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 30 }),
+    ]
+    const jobs = [job('a', { resultBy: 't2', progressBy: 't2' })]
+    expect(judge({ events, jobs, repeats: true }).violations).toContainEqual(
+      violation('I4', '1 jobs were claimed while another lease was live: a'),
+    )
+  })
+
   test('I4: a token that two workers got', () => {
     const events = [...completed('a'), claimed(lease('a', { worker: 'w2' }))]
     expect(judge({ events }).violations).toContainEqual(

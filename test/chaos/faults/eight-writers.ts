@@ -5,10 +5,14 @@
 import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { type Arena, sleep } from '../arena.js'
+import { sqliteFile } from '../engine.js'
 import { fault } from '../fault.js'
+import type { Row } from '../row.js'
 import { settings } from '../settings.js'
 
-export const eightWriters = fault('eight-writers', 0, async (arena) => {
+export const eightWriters = fault('eight-writers', 0, attack, ['sqlite'])
+
+async function attack(arena: Arena): Promise<Row> {
   const rounds = Math.max(1, Math.round(2 * arena.options.scale))
   await Promise.all(Array.from({ length: 4 }, () => arena.startWorker()))
   const producers = Array.from({ length: 4 }, () =>
@@ -19,7 +23,7 @@ export const eightWriters = fault('eight-writers', 0, async (arena) => {
   for (let round = 0; round < rounds; round++) {
     await sleep(500)
     await holdOpen(arena, 'BEGIN', 1_500)
-    walBytes = Math.max(walBytes, statSync(`${arena.place.file}-wal`).size)
+    walBytes = Math.max(walBytes, statSync(`${sqliteFile(arena.place)}-wal`).size)
     await holdOpen(arena, 'BEGIN IMMEDIATE', settings.leaseMs * 1.5)
     arena.options.progress(`${round + 1} of ${rounds} rounds`)
   }
@@ -27,11 +31,11 @@ export const eightWriters = fault('eight-writers', 0, async (arena) => {
   await Promise.all(producers.map((producer) => arena.ended(producer, 0)))
   const note = `8 writers, ${rounds} long readers, ${rounds} long writers; log grew to ${(walBytes / 1e6).toFixed(1)} MB`
   return arena.judge({ injected: 8 + 2 * rounds, note })
-})
+}
 
 /** A transaction of somebody else's connection. */
 async function holdOpen(arena: Arena, begin: string, ms: number): Promise<void> {
-  const db = new Database(arena.place.file, { timeout: 10_000 })
+  const db = new Database(sqliteFile(arena.place), { timeout: 10_000 })
   try {
     db.exec(begin)
     db.prepare('SELECT count(*) FROM millrace_job').get()

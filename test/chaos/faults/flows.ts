@@ -1,5 +1,6 @@
 /** kill -9 between the end of a child and the release of its parent, and of those who add flows. */
 import { type Arena, repeat, sleep } from '../arena.js'
+import { engines } from '../engine.js'
 import type { Armed } from '../fail-points.js'
 import { type ChaosFamily, checkFamilies } from '../families.js'
 import { fault } from '../fault.js'
@@ -45,7 +46,7 @@ export const killFlowProducer = fault('flow-producer', 0.3, async (arena) => {
   while (left-- > 0) {
     const victim = arena.launchProducer({ jobs: Number.MAX_SAFE_INTEGER, flows: true })
     await victim.ready
-    await sleep(arena.random.between(0, 500))
+    await sleep(arena.random.between(0, 500 + 5 * engines[arena.options.engine].openMs))
     await arena.kill(victim)
   }
   await sleep(settings.flowPatienceMs)

@@ -13,6 +13,7 @@ import { settings } from '../settings.js'
 export const fullDisk: Fault = {
   name: 'full-disk',
   weight: 0,
+  engines: ['sqlite'],
   async run(options) {
     const disk = join(options.folder, 'disk')
     mkdirSync(disk, { recursive: true })

@@ -1,4 +1,4 @@
-/** kill -9 while a fresh file is opened and migrated, with many processes starting at once. */
+/** kill -9 while a fresh store is opened and migrated, with many processes starting at once. */
 import { join } from 'node:path'
 import { Arena, type ArenaOptions } from '../arena.js'
 import type { Fault } from '../fault.js'
@@ -23,7 +23,7 @@ export const killMigration: Fault = {
 }
 
 async function round(options: ArenaOptions): Promise<Row> {
-  // The harness opens the file last: the victims must find none.
+  // The harness opens the store last: the victims must find none.
   const arena = new Arena(options)
   try {
     const start = (armed: boolean) =>
