@@ -3,6 +3,9 @@ export interface Measurement {
   readonly measure: string
   readonly options?: Readonly<Record<string, unknown>>
   readonly flags?: readonly string[]
+  readonly node?: string
+  readonly from?: string
+  readonly keep?: string
 }
 
 export function measure(spec: Measurement, home: string): Promise<Record<string, number>>

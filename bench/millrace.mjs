@@ -1,19 +1,17 @@
 // Millrace's side of every case. Each export is one measurement; child.mjs runs it in a fresh process.
-// Imports nothing but the built package, so that it runs without the peers.
-import { fork } from 'node:child_process'
-import { copyFileSync } from 'node:fs'
+// Imports nothing but the built package, so that it runs without the peers, and of its engines only the one that
+// is measured, so that it runs where the driver of another is not.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { planPicks } from '../dist/core/lanes.js'
 import { completed } from '../dist/core/lifecycle.js'
 import { compileLanes } from '../dist/core/options.js'
 import { defineJob, Millrace } from '../dist/index.js'
-import { MemoryStore } from '../dist/stores/memory/index.js'
-import { SqliteStore } from '../dist/stores/sqlite/index.js'
 import { newId, newToken } from '../dist/system/ids.js'
-import { median, percentile } from './statistics.mjs'
-import { burst, expectEqual, input, inputs, rate, slots, warmup } from './workload.mjs'
+import { serve, stopwatch, workerApart } from './latency.mjs'
+import { median } from './statistics.mjs'
+import { bursts, expectEqual, input, inputs, rate, slots, warmup } from './workload.mjs'
 
 /**
  * No-op jobs through a worker, from its start until the last outcome is committed. The jobs are added before
@@ -88,77 +86,106 @@ export async function runJobs(options) {
 export async function enqueueJobs(options) {
   const { jobs } = options
   const { mill, noop } = await open(options)
-  const add = async (count) => {
-    for (let n = 0; n < count; n += burst) {
-      await Promise.all(Array.from({ length: burst }, (_, k) => mill.enqueue(noop, input(n + k))))
-    }
-  }
-  await add(warmup(jobs))
+  await addBursts(mill, noop, warmup(jobs))
   const before = (await mill.stats()).totals.enqueued
-  const speed = await rate(jobs, () => add(jobs))
-  expectEqual('enqueued jobs', (await mill.stats()).totals.enqueued - before, Math.ceil(jobs / burst) * burst)
+  const speed = await rate(jobs, () => addBursts(mill, noop, jobs))
+  expectEqual('enqueued jobs', (await mill.stats()).totals.enqueued - before, jobs)
   await mill.close()
   return { rate: speed }
 }
 
+async function addBursts(mill, noop, count) {
+  for (const some of bursts(count)) await Promise.all(some.map((one) => mill.enqueue(noop, one)))
+}
+
 /** From the call of `enqueue` to the first line of the handler, the worker having been idle for a while. */
 export async function latency(options) {
-  const { jobs: samples, apart = false, pause } = options
-  let started
-  const { mill, noop } = await open(options, () => started(microseconds()))
-  const worker = apart ? await workerApart(options, (at) => started(at)) : mill.worker({ concurrency: slots })
+  const { apart = false } = options
+  const watch = stopwatch()
+  const { mill, noop } = await open(options, () => watch.started())
+  const worker = apart
+    ? workerApart('./millrace.mjs', options, watch.started)
+    : mill.worker({ concurrency: slots })
   await worker.start()
-  const times = []
-  for (let n = 0; n < samples; n++) {
-    await sleep(pause * (1 + Math.random() / 3))
-    const start = new Promise((resolve) => {
-      started = resolve
-    })
-    const called = microseconds()
-    await mill.enqueue(noop, input(n))
-    times.push(((await start) - called) / 1000)
-  }
+  const answer = await watch.sample(options, (n) => mill.enqueue(noop, input(n)))
   await worker.stop()
   await mill.close()
-  return { p50: percentile(times, 0.5), p99: percentile(times, 0.99) }
+  return answer
 }
 
 /** Serves `latency` in a second process: tells when each job starts. */
-export async function serveLatency(options) {
-  const { mill } = await open(options, () => process.send({ at: microseconds() }))
-  await mill.worker({ concurrency: slots }).start()
-  process.send({ ready: true })
-  await new Promise(() => {})
-}
-
-async function workerApart(options, told) {
-  const child = fileURLToPath(new URL('child.mjs', import.meta.url))
-  const spec = { module: './millrace.mjs', measure: 'serveLatency', options }
-  const running = fork(child, [JSON.stringify(spec)], { stdio: ['ignore', 2, 2, 'ipc'] })
-  const ready = new Promise((resolve, reject) => {
-    running.on('message', (message) => (message.ready ? resolve() : told(message.at)))
-    running.on('exit', () => reject(new Error('the worker process ended')))
+export function serveLatency(options) {
+  return serve(async (started) => {
+    const { mill } = await open(options, started)
+    await mill.worker({ concurrency: slots }).start()
   })
-  return {
-    start: () => ready,
-    stop: () => new Promise((resolve) => running.on('exit', resolve).kill('SIGKILL')),
-  }
 }
 
-/** The monotonic clock of the machine: the same in every process. */
-function microseconds() {
-  return Number(process.hrtime.bigint() / 1000n)
+/** What a server of PostgreSQL writes for each job; with `single`, each is added by a call of its own. */
+export async function writes(options) {
+  const { url, jobs, single = false } = options
+  // Only here, because it brings the driver along.
+  const { writtenBy } = await import('./postgres-probe.mjs')
+  const once = async (count) => {
+    const { mill, noop, drained } = await open(options)
+    if (single) await addBursts(mill, noop, count)
+    else await mill.enqueueMany(noop, inputs(count))
+    await mill.worker({ concurrency: slots }).start()
+    await drained(count)
+    const { states } = await mill.stats()
+    expectEqual('jobs left', states.pending + states.running, 0)
+    await mill.close()
+  }
+  await once(warmup(jobs))
+  return writtenBy(url, jobs, () => once(jobs))
 }
 
 /**
- * The time of a claim of 100 jobs, as a worker of 100 slots asks for it, in a file that `prefill` made. Each
+ * The throughput of a worker that always has about `jobs` before it, for `seconds`: over the whole time, and over
+ * its last fifth. With `hold`, a transaction of somebody else is open all the while.
+ */
+export async function steadily(options) {
+  const { jobs, seconds, hold = false, url } = options
+  const { mill, noop, done, drained } = await open(options)
+  await mill.enqueueMany(noop, inputs(jobs))
+  await mill.worker({ concurrency: slots }).start()
+  await drained(jobs)
+  const release = hold ? await (await import('./postgres-probe.mjs')).holdTransaction(url) : async () => {}
+
+  const step = Math.ceil(jobs / 5)
+  let added = jobs
+  const [started, before] = [performance.now(), done()]
+  const since = () => (performance.now() - started) / 1000
+  let late = { at: 0, done: before }
+  while (since() < seconds) {
+    if (since() < seconds * 0.8) late = { at: since(), done: done() }
+    if (added - done() >= jobs) await sleep(1)
+    else {
+      await mill.enqueueMany(noop, inputs(step))
+      added += step
+    }
+  }
+  const last = { at: since(), done: done() }
+  await drained(added)
+  await release()
+
+  const { totals } = await mill.stats()
+  expectEqual('completed jobs', totals.completed, added)
+  await mill.close()
+  return {
+    rate: (last.done - before) / last.at,
+    last: (last.done - late.done) / (last.at - late.at),
+  }
+}
+
+/**
+ * The time of a claim of 100 jobs, as a worker of 100 slots asks for it, in a store that `prefill` made. Each
  * batch is settled and replaced outside the clock, so that the backlog keeps its size. The median, because
  * now and then a commit also pays for a checkpoint of what others wrote.
  */
-export async function claims({ template, shared, folder, groups = 0, exchanges = 300 }) {
-  const file = join(folder, 'jobs.db')
-  copyFileSync(join(shared, template), file)
-  const store = new SqliteStore({ file, synchronous: 'normal' })
+export async function claims(options) {
+  const { groups = 0, exchanges = 300 } = options
+  const store = await openStore(options)
   await store.open()
   const times = []
   for (let i = 0; i < exchanges; i++) {
@@ -175,9 +202,10 @@ export async function claims({ template, shared, folder, groups = 0, exchanges =
   return { cost: (median(times.slice(exchanges / 3)) * 1000) / slots }
 }
 
-/** A file with so many jobs in each state, for `claims` to copy. */
-export async function prefill({ template, shared, waiting, scheduled = 0, finished = 0, groups = 0 }) {
-  const store = new SqliteStore({ file: join(shared, template), synchronous: 'normal' })
+/** A store with so many jobs in each state, for `claims` to start from a copy of it. */
+export async function prefill(options) {
+  const { waiting, scheduled = 0, finished = 0, groups = 0 } = options
+  const store = await openStore(options)
   await store.open()
   await eachBatch(finished, async (count) => {
     await store.insert(newJobs(count))
@@ -268,7 +296,6 @@ export async function memory(options) {
   }
 }
 
-/** A Millrace with one no-op job, and a way to wait until so many have run and nothing is left to write. */
 /** Traffic control that never holds anything up, so that only its cost is measured. */
 const kinds = {
   none: {},
@@ -281,7 +308,9 @@ const kinds = {
   blocks: { group: ({ n }) => `tenant-${Math.floor(n / 50) % 1000}` },
 }
 
-async function open({ engine, folder, synchronous, retain = 0, traffic = 'none' }, started = () => {}) {
+/** A Millrace with one no-op job, and a way to wait until so many have run and nothing is left to write. */
+async function open(options, started = () => {}) {
+  const { retain = 0, traffic = 'none' } = options
   let done = 0
   const noop = defineJob({
     name: 'noop',
@@ -292,8 +321,7 @@ async function open({ engine, folder, synchronous, retain = 0, traffic = 'none' 
       started()
     },
   })
-  const store =
-    engine === 'memory' ? new MemoryStore() : new SqliteStore({ file: join(folder, 'jobs.db'), synchronous })
+  const store = await openStore(options)
   const gather = defineJob({
     name: 'gather',
     timeout: 0,
@@ -320,5 +348,20 @@ async function open({ engine, folder, synchronous, retain = 0, traffic = 'none' 
       check()
     })
   await mill.open()
-  return { mill, noop, gather, drained }
+  return { mill, noop, gather, done: () => done, drained }
+}
+
+const stores = {
+  memory: ({ MemoryStore }) => new MemoryStore(),
+  sqlite: ({ SqliteStore }, { folder, synchronous }) =>
+    new SqliteStore({ file: join(folder, 'jobs.db'), synchronous }),
+  postgres: ({ PostgresStore }, { url }) => new PostgresStore({ url }),
+}
+
+async function openStore(options) {
+  const { engine } = options
+  const built = new URL(`../dist/stores/${engine}/index.js`, import.meta.url)
+  if (!existsSync(built))
+    throw new Error(`Millrace has no engine '${engine}': there is no dist/stores/${engine}`)
+  return stores[engine](await import(built), options)
 }

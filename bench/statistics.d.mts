@@ -6,7 +6,7 @@ export interface Bar {
 }
 
 export interface Summary {
-  readonly millrace: number
+  readonly millrace: number | null
   readonly peer: number | null
   readonly ratio: number | null
   readonly rounds: number
@@ -22,6 +22,6 @@ export function atLeast(bar: number, goal?: number): Bar
 export function atMost(bar: number, goal?: number): Bar
 export function meets(ratio: number, bar: Bar): boolean
 export function summarize(
-  rounds: readonly { readonly millrace: number; readonly peer?: number | undefined }[],
+  rounds: readonly { readonly millrace?: number | undefined; readonly peer?: number | undefined }[],
   bar?: Bar,
 ): Summary

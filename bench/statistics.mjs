@@ -27,15 +27,17 @@ export function meets(ratio, { sign, bar }) {
  * The ratio is always Millrace divided by the peer, and is taken inside each round, where both sides saw the
  * same machine; the median of those ratios counts. So it need not equal the quotient of the two medians.
  *
- * `rounds` holds `{ millrace, peer }`, with `peer` undefined where Millrace is shown alone.
+ * `rounds` holds `{ millrace, peer }`, one of them undefined where the other is shown alone. Without rounds there are
+ * no figures.
  */
 export function summarize(rounds, bar) {
-  const alone = rounds.some((round) => round.peer === undefined)
+  const [millrace, peer] = [middle(rounds, 'millrace'), middle(rounds, 'peer')]
+  const alone = millrace === null || peer === null
   const ratios = alone ? [] : rounds.map((round) => round.millrace / round.peer)
   const ratio = alone ? null : median(ratios)
   return {
-    millrace: median(rounds.map((round) => round.millrace)),
-    peer: alone ? null : median(rounds.map((round) => round.peer)),
+    millrace,
+    peer,
     ratio,
     rounds: rounds.length,
     spread: alone ? null : [Math.min(...ratios), Math.max(...ratios)],
@@ -43,4 +45,9 @@ export function summarize(rounds, bar) {
     goal: bar?.goal ?? null,
     met: bar === undefined || ratio === null ? null : meets(ratio, bar),
   }
+}
+
+function middle(rounds, side) {
+  const values = rounds.map((round) => round[side])
+  return values.length === 0 || values.includes(undefined) ? null : median(values)
 }

@@ -1,6 +1,8 @@
 import type { Summary } from './statistics.mjs'
 
 export interface Row extends Summary {
+  /** Why there are no figures. */
+  readonly problem?: string
   readonly engine: string
   readonly case: string
   readonly peerName: string | null

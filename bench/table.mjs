@@ -14,7 +14,7 @@ function cells(row) {
   return [
     row.engine,
     row.case,
-    figure(row.millrace),
+    row.millrace === null ? '' : figure(row.millrace),
     row.peerName ?? '',
     row.peer === null ? '' : figure(row.peer),
     row.unit,
@@ -22,7 +22,7 @@ function cells(row) {
     row.spread === null ? '' : row.spread.map(figure).join('–'),
     row.bar ?? '',
     row.goal === null ? '' : String(row.goal),
-    row.met === null ? '' : row.met ? 'yes' : 'NO',
+    row.problem !== undefined ? 'FAILED' : row.met === null ? '' : row.met ? 'yes' : 'NO',
   ]
 }
 

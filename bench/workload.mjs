@@ -11,6 +11,11 @@ export const warmup = (jobs) => Math.min(5_000, Math.ceil(jobs / 5))
 
 /** Jobs that one burst of concurrent enqueues adds. */
 export const burst = 500
+/** The inputs of `count` jobs, burst by burst. */
+export function* bursts(count) {
+  const all = inputs(count)
+  for (let n = 0; n < count; n += burst) yield all.slice(n, n + burst)
+}
 
 /** Runs `work` and returns how many jobs per second that was. */
 export async function rate(jobs, work) {

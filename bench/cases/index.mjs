@@ -2,26 +2,31 @@
 //
 //   engine, name   what it is called; --engine and --case choose by them; a name may be a function of jobs
 //   jobs           how many; --jobs replaces it, at most with `mostJobs` where there is one
-//   millrace       { module, measure, options, flags } for measure.mjs, Millrace's side
+//   seconds        how long, for what runs for a time; --seconds replaces it
+//   millrace       { module, measure, options, flags, from, keep } for measure.mjs, Millrace's side
 //   peer           the same for the other side; left out where Millrace is shown alone or where `figures`
 //                  take both values from one measurement
 //   peerName       how the table calls the other side
-//   prepare        measurements that make files in `options.shared` for both sides, once before the rounds
+//   prepare        measurements that make what both sides start from, once before the rounds; see `keep`
 //   rounds         the most rounds that make sense, for what does not vary
+//   database       each measurement gets the URL of a database of its own on a server of PostgreSQL, and runs on
+//                  a Node that the peers there can use
 //   figures        one row of the table for each: { value, peerValue, label, unit, bar }
 //
 // A new engine adds a file like sqlite.mjs; a new row is one more object in it.
 import { install } from './install.mjs'
 import { memory } from './memory.mjs'
+import { postgres } from './postgres.mjs'
 import { sqlite } from './sqlite.mjs'
 
-const cases = [...sqlite, ...memory, ...install]
+const cases = [...sqlite, ...memory, ...postgres, ...install]
 export const engines = [...new Set(cases.map((one) => one.engine))]
 
-/** The cases that the command line asks for, with their number of jobs. */
-export function choose({ engine = [], named = [], jobs }) {
+/** The cases that the command line asks for, with their number of jobs and their time. */
+export function choose({ engine = [], named = [], jobs, seconds }) {
   return cases
     .map((one) => withJobs(one, Math.min(jobs ?? one.jobs, one.mostJobs ?? Number.POSITIVE_INFINITY)))
+    .map((one) => ({ ...one, seconds: one.seconds === undefined ? undefined : (seconds ?? one.seconds) }))
     .filter((one) => engine.length === 0 || engine.includes(one.engine))
     .filter((one) => named.length === 0 || named.some((text) => titleOf(one).includes(text)))
 }

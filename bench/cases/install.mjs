@@ -1,4 +1,7 @@
 const peers = [
+  ['postgres', 'graphile-worker'],
+  ['postgres', 'pg-boss'],
+  ['postgres', 'bullmq'],
   ['sqlite', 'plainjob'],
   ['sqlite', 'liteque'],
   ['memory', 'p-queue'],

@@ -11,7 +11,7 @@
 // Millrace needs a newer SQLite than those versions carry; so both sides have the same driver and SQLite.
 import { join } from 'node:path'
 import { buildDBClient, Runner, SqliteQueue } from 'liteque'
-import { burst, expectEqual, input, inputs, rate, slots, tune, warmup } from '../workload.mjs'
+import { bursts, expectEqual, inputs, rate, slots, tune, warmup } from '../workload.mjs'
 
 export async function processJobs(options) {
   const { jobs } = options
@@ -30,9 +30,7 @@ export async function enqueueJobs(options) {
   const { jobs } = options
   const { queue } = open(options)
   const add = async (count) => {
-    for (let n = 0; n < count; n += burst) {
-      await Promise.all(Array.from({ length: burst }, (_, k) => queue.enqueue(input(n + k))))
-    }
+    for (const some of bursts(count)) await Promise.all(some.map((one) => queue.enqueue(one)))
   }
   await add(warmup(jobs))
   return { rate: await rate(jobs, () => add(jobs)) }

@@ -9,7 +9,7 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { better, defineQueue, defineWorker, JobStatus } from 'plainjob'
-import { burst, expectEqual, input, inputs, rate, slots, tune, warmup } from '../workload.mjs'
+import { bursts, expectEqual, inputs, rate, slots, tune, warmup } from '../workload.mjs'
 
 export async function processJobs(options) {
   const { jobs, concurrency = slots } = options
@@ -29,9 +29,7 @@ export async function enqueueJobs(options) {
   const { jobs } = options
   const queue = open(options)
   const add = (count) => {
-    for (let n = 0; n < count; n += burst) {
-      for (let k = 0; k < burst; k++) queue.add('noop', input(n + k))
-    }
+    for (const some of bursts(count)) for (const one of some) queue.add('noop', one)
   }
   add(warmup(jobs))
   const speed = await rate(jobs, () => add(jobs))

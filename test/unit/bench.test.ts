@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { measure } from '../../bench/measure.mjs'
+import { type Measurement, measure } from '../../bench/measure.mjs'
 import { atLeast, atMost, median, meets, percentile, summarize } from '../../bench/statistics.mjs'
 import { figure, table } from '../../bench/table.mjs'
 import { pragmas } from '../../bench/workload.mjs'
@@ -46,6 +46,10 @@ describe('statistics of the benchmark', () => {
     expect(summarize(rounds, atMost(2))).toMatchObject({ ratio: 3, bar: '≤ 2', goal: null, met: false })
   })
 
+  test('without rounds there are no figures', () => {
+    expect(summarize([], atLeast(4))).toMatchObject({ millrace: null, peer: null, ratio: null, met: null })
+  })
+
   test('Millrace alone has figures and no verdict', () => {
     expect(summarize([{ millrace: 2 }, { millrace: 4 }])).toEqual({
       millrace: 3,
@@ -79,12 +83,14 @@ describe('table of the benchmark', () => {
       { ...row, ...summarize(rounds, atLeast(4, 6)) },
       { ...row, ...summarize(rounds, atLeast(9)) },
       { ...row, ...summarize([{ millrace: 5 }]), peerName: null },
+      { ...row, ...summarize([], atLeast(4)), met: false, problem: 'no engine' },
     ])
     const lines = text.split('\n')
-    expect(lines).toHaveLength(5)
+    expect(lines).toHaveLength(6)
     expect(lines[2]).toMatch(/process\s+8,000\s+peer\s+1,000\s+jobs\/s\s+8\s+8–8\s+≥ 4\s+6\s+yes$/)
     expect(lines[3]).toMatch(/≥ 9\s+NO$/)
     expect(lines[4]).toMatch(/process\s+5\s+jobs\/s$/)
+    expect(lines[5]).toMatch(/process\s+peer\s+jobs\/s\s+≥ 4\s+FAILED$/)
   })
 })
 
@@ -102,8 +108,8 @@ describe.skipIf(!built)('measurements of Millrace in a process of their own (the
   })
   afterAll(() => rmSync(home, { recursive: true, force: true }))
 
-  const millrace = (name: string, options: Record<string, unknown>, flags: string[] = []) =>
-    measure({ module: './millrace.mjs', measure: name, options: { shared: home, ...options }, flags }, home)
+  const millrace = (name: string, options: Record<string, unknown>, rest: Partial<Measurement> = {}) =>
+    measure({ module: './millrace.mjs', measure: name, options: { shared: home, ...options }, ...rest }, home)
 
   test.each(['memory', 'sqlite'])('process, enqueue and run on %s', async (engine) => {
     for (const name of ['processJobs', 'enqueueJobs', 'runJobs']) {
@@ -112,11 +118,19 @@ describe.skipIf(!built)('measurements of Millrace in a process of their own (the
     }
   })
 
-  test('claims from a file that was filled before', async () => {
-    const template = 'some.db'
-    await millrace('prefill', { template, waiting: 1_000, scheduled: 100, finished: 100 })
-    const { cost } = await millrace('claims', { template, exchanges: 30 })
-    expect(cost).toBeGreaterThan(0)
+  test('claims from a copy of a file that was filled before', async () => {
+    const options = { engine: 'sqlite', waiting: 1_000, scheduled: 100, finished: 100 }
+    await millrace('prefill', options, { keep: 'some' })
+    for (let round = 0; round < 2; round++) {
+      const { cost } = await millrace('claims', { engine: 'sqlite', exchanges: 30 }, { from: 'some' })
+      expect(cost).toBeGreaterThan(0)
+    }
+  })
+
+  test('a worker that always has something to do', async () => {
+    const { rate, last } = await millrace('steadily', { engine: 'sqlite', jobs: 500, seconds: 1 })
+    expect(rate).toBeGreaterThan(0)
+    expect(last).toBeGreaterThan(0)
   })
 
   test('latency in one process and in two', async () => {
@@ -128,12 +142,12 @@ describe.skipIf(!built)('measurements of Millrace in a process of their own (the
   })
 
   test('memory', async () => {
-    const answer = await millrace('memory', { engine: 'sqlite', jobs: 2_000 }, ['--expose-gc'])
+    const answer = await millrace('memory', { engine: 'sqlite', jobs: 2_000 }, { flags: ['--expose-gc'] })
     expect(answer.heap).toBeGreaterThan(1)
     expect(answer.rss).toBeGreaterThan(answer.heap as number)
   })
 
   test('a measurement that fails says so', async () => {
-    await expect(millrace('claims', { template: 'absent.db' })).rejects.toThrow('absent.db')
+    await expect(millrace('claims', { engine: 'absent' })).rejects.toThrow("no engine 'absent'")
   })
 })
