@@ -349,9 +349,6 @@ BEGIN
 
   IF tokens IS NOT NULL THEN
     lost := {schema}.settle(at, worker, tokens, settled, results, rests);
-  ELSE
-    -- A claim that is lost with the server is a claim that was never made.
-    PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;
