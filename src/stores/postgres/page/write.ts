@@ -261,7 +261,7 @@ function writeRecord(out: Writings, book: PagedBook<unknown>, put: string, remov
 }
 
 function writeCauses(tables: PagedTables, out: Writings): void {
-  const died = new Map<string, { cause: string; first_at: number; count: number }>()
+  const died = new Map<string, { cause: string; name: string; first_at: number; count: number }>()
   const rose = new Map<string, number>()
   for (const change of tables.causes.changes) {
     if ('remove' in change) rose.set(change.remove, (rose.get(change.remove) ?? 0) + 1)
@@ -270,7 +270,8 @@ function writeCauses(tables: PagedTables, out: Writings): void {
       const before = died.get(cause)
       died.set(cause, {
         cause,
-        ...{ name, message, last_at: at, sample },
+        name: before?.name ?? name,
+        ...{ message, last_at: at, sample },
         first_at: before?.first_at ?? at,
         count: (before?.count ?? 0) + 1,
       })
