@@ -4,6 +4,7 @@
  * after the other, inside the step that inserts them.
  */
 
+import { queueFull } from '../errors.js'
 import type { Completion, NewFamily } from '../family.js'
 import type { JobState, NewJob } from '../job.js'
 import type { InsertResult } from '../store.js'
@@ -180,4 +181,13 @@ function admitNew(entrance: Entrance<HeldJob>, job: NewJob, delay: number): Inse
 
 function refusal(status: 'shed' | 'full', { depth, limit, wait }: Overflow): InsertResult {
   return { status, state: undefined, overflow: { depth, limit, wait } }
+}
+
+/** For a caller who commits next: it has to hear now, by an error, of a job that will not be there. */
+export function allTaken(jobs: readonly NewJob[], results: InsertResult[]): InsertResult[] {
+  for (const [i, { status, overflow }] of results.entries()) {
+    if ((status === 'full' || status === 'shed') && overflow !== undefined)
+      throw queueFull((jobs[i] as NewJob).queue, overflow)
+  }
+  return results
 }

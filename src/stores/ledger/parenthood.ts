@@ -1,7 +1,7 @@
 import type { LinkRecord } from '../../core/family.js'
 import type { Entry } from './entry.js'
 
-/** What a job that has children knows of them. In this engine nothing gets lost between the two, so no count is ever wrong. */
+/** What a job that has children knows of them. A verb changes both sides in one step, so no count is ever wrong. */
 export class Parenthood {
   /** Children that it waits for before it runs, and one more while it is open. */
   waiting = 0

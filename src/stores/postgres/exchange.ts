@@ -6,11 +6,11 @@ import type {
   Settlement,
   SettleResult,
 } from '../../core/store.js'
+import { type Lease, leaseToken, readToken } from '../ledger/token.js'
 import type { Connection } from './connection.js'
 import { separator } from './insert.js'
 import type { Names } from './names.js'
 import { inSchema } from './schema.js'
-import { type Lease, leaseToken, readToken } from './token.js'
 
 /** Between the results of runs. */
 const groupSeparator = '\x1d'

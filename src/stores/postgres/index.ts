@@ -1,5 +1,5 @@
 import { bounds } from '../../core/bounds.js'
-import { MillraceError, queueFull } from '../../core/errors.js'
+import { MillraceError } from '../../core/errors.js'
 import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import { type JobRecord, type JobTrail, jobStates, type LogLine, type NewJob } from '../../core/job.js'
 import { totalNames } from '../../core/lifecycle.js'
@@ -36,6 +36,7 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
+import { allTaken } from '../../core/traffic/admit.js'
 import { gateRecord } from '../../core/traffic/gate.js'
 import { configure } from '../ledger/configure.js'
 import { exchange } from '../ledger/exchange.js'
@@ -490,15 +491,6 @@ const handlers: Timeouts = {
   idleInTransaction: 60_000,
   answer: 62_000,
   connect: 5_000,
-}
-
-/** The caller commits next: it has to hear now, by an error, of a job that will not be there. */
-function allTaken(jobs: readonly NewJob[], results: InsertResult[]): InsertResult[] {
-  for (const [i, { status, overflow }] of results.entries()) {
-    if ((status === 'full' || status === 'shed') && overflow !== undefined)
-      throw queueFull((jobs[i] as NewJob).queue, overflow)
-  }
-  return results
 }
 
 function records(tables: PagedTables, ids: readonly string[]): (JobRecord | undefined)[] {

@@ -8,12 +8,12 @@ import {
   type TrafficLane,
   takeFromLane,
 } from '../../core/traffic/lane.js'
+import { leaseToken } from '../ledger/token.js'
 import type { Families } from './family.js'
 import { hasGuard, makeJobGuards } from './guard.js'
 import { parse } from './parse.js'
 import { claim as sql } from './sql.generated.js'
 import { type QueueRow, type Tables, traits, unwinds } from './tables.js'
-import { leaseToken } from './token.js'
 import type { Places, Traffic, TrafficJob, TrafficLine } from './traffic.js'
 
 export interface Claim {

@@ -1,13 +1,13 @@
 import { bounds } from '../../core/bounds.js'
 import type { LogLine } from '../../core/job.js'
 import type { ExtendRequest, ExtendResult, Held, Report } from '../../core/store.js'
+import { readToken } from '../ledger/token.js'
 import { makeRenew } from './claim.js'
 import type { Families } from './family.js'
 import type { Insert } from './insert.js'
 import { extend as sql } from './sql.generated.js'
 import type { Steps } from './steps.js'
 import type { Tables } from './tables.js'
-import { readToken } from './token.js'
 
 export type Extend = (request: ExtendRequest) => ExtendResult
 

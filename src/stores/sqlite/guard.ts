@@ -12,10 +12,10 @@ import {
 } from '../../core/guard.js'
 import { type FinalState, isFinal } from '../../core/job.js'
 import type { Outcome } from '../../core/lifecycle.js'
+import type { Lease } from '../ledger/token.js'
 import { parse } from './parse.js'
 import { guard as sql } from './sql.generated.js'
 import { type Kind, stateName, type Tables, traits, unwinds } from './tables.js'
-import type { Lease } from './token.js'
 
 /** Guards of jobs, inside the current transaction. Only kinds with the trait come here. */
 export interface JobGuards {

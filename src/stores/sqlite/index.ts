@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { MillraceError, queueFull } from '../../core/errors.js'
+import { MillraceError } from '../../core/errors.js'
 import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import { invalid, noUnknown } from '../../core/options.js'
@@ -38,6 +38,7 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
+import { allTaken } from '../../core/traffic/admit.js'
 import { systemClock } from '../../system/clock.js'
 import { makeCancel } from './cancel.js'
 import { makeClaim } from './claim.js'
@@ -264,15 +265,6 @@ export class SqliteStore implements Store {
       throw storeError(error)
     }
   }
-}
-
-/** The caller commits next: it has to hear now, by an error, of a job that will not be there. */
-function allTaken(jobs: readonly NewJob[], results: InsertResult[]): InsertResult[] {
-  for (const [i, { status, overflow }] of results.entries()) {
-    if ((status === 'full' || status === 'shed') && overflow !== undefined)
-      throw queueFull((jobs[i] as NewJob).queue, overflow)
-  }
-  return results
 }
 
 /** All or nothing, whatever the caller then does with its transaction. */

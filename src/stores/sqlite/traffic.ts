@@ -3,12 +3,12 @@ import { TrafficControl } from '../../core/traffic/control.js'
 import type { Gate } from '../../core/traffic/gate.js'
 import type { DuePlace, Line, TrafficPlaces, TrafficSubject } from '../../core/traffic/places.js'
 import type { GateRef } from '../../core/traffic/settings.js'
+import type { Lease } from '../ledger/token.js'
 import type { JobRowHead } from './claim.js'
 import { GateTable, type StoredGate } from './gates.js'
 import { type Positions, prepareAt } from './positions.js'
 import { traffic as sql } from './sql.generated.js'
 import type { Kind, Tables } from './tables.js'
-import type { Lease } from './token.js'
 
 /** A pending job that traffic control has in hand. */
 export interface TrafficJob {

@@ -16,6 +16,7 @@ import type {
   StoreTransaction,
 } from '../../core/store.js'
 import type { BreakerPhase } from '../../core/traffic/breaker.js'
+import { readToken } from '../ledger/token.js'
 import {
   type ConnectionOptions,
   closed,
@@ -29,7 +30,6 @@ import { makeWriteReport } from './extend.js'
 import { makeInserting, type ToldOfInserts } from './inserting.js'
 import { makeRemove, makeSettle } from './settle.js'
 import { transaction as sql } from './sql.generated.js'
-import { readToken } from './token.js'
 
 type Desk = ReturnType<typeof makeDesk>
 
