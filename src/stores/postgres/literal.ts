@@ -31,8 +31,11 @@ function jsonText(value: unknown): string {
   )
 }
 
-/** Right whatever the server's standard_conforming_strings says. */
+/**
+ * Right whatever the server's standard_conforming_strings says. No stored text has a NUL, which would end the whole
+ * message: something else that none has stands for it, so that whoever looks for such a text finds nothing.
+ */
 function quote(text: string): string {
-  const doubled = text.replaceAll("'", "''")
+  const doubled = text.replaceAll('\0', '\uFFFD').replaceAll("'", "''")
   return text.includes('\\') ? ` E'${doubled.replaceAll('\\', '\\\\')}'` : `'${doubled}'`
 }

@@ -38,10 +38,10 @@ import {
 export function getTests(test: Test): void {
   test('get answers in order, undefined for what is not there, as often as asked', async ({ store }) => {
     const [a, b] = await insertMany(store, 2)
-    const records = await store.get(['nobody', b, a, b, ''] as string[])
+    const records = await store.get(['nobody', b, a, b, '', 'a\0b', "'; \\"] as string[])
     assert.deepEqual(
       records.map((record) => record?.id),
-      [undefined, b, a, b, undefined],
+      [undefined, b, a, b, undefined, undefined, undefined],
     )
     assert.deepEqual(await store.get([]), [])
   })
