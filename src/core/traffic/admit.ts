@@ -55,10 +55,16 @@ export interface Entrance<H extends HeldJob> {
   undo(completion: Completion): boolean
 }
 
-/** The jobs of one insert. A flow is not begun while parts of an earlier one of its id are there: it would miss them. */
-export function admitAll<H extends HeldJob>(entrance: Entrance<H>, jobs: readonly NewJob[]): InsertResult[] {
+/**
+ * What admits the jobs of one insert, one after the other. A flow is not begun while parts of an earlier one of its id are
+ * there: it would miss them.
+ */
+export function admission<H extends HeldJob>(
+  entrance: Entrance<H>,
+  jobs: readonly NewJob[],
+): (job: NewJob) => InsertResult {
   const taken = takenFlows(entrance, jobs)
-  return jobs.map((job) => (isOf(job, taken) ? orphaned : admit(entrance, job)))
+  return (job) => (isOf(job, taken) ? orphaned : admit(entrance, job))
 }
 
 const orphaned: InsertResult = { status: 'orphaned', state: undefined }

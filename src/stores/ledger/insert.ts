@@ -1,6 +1,6 @@
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { admitAll, type Entrance } from '../../core/traffic/admit.js'
+import { admission, type Entrance } from '../../core/traffic/admit.js'
 import { superseded } from '../../core/traffic/dedupe.js'
 import { holdKey, takeOver } from './dedupe.js'
 import { Doors } from './doors.js'
@@ -14,7 +14,7 @@ export function insert(tables: Tables, jobs: readonly NewJob[], now: number): In
   const doors = new Doors(tables)
   const building = newBuilding(undefined)
   const entrance = makeEntrance(tables, doors, building, now)
-  const results = admitAll(entrance, jobs)
+  const results = admitAll(tables, entrance, jobs)
   endBuilding(tables, building, now)
   doors.close()
   return results
@@ -29,8 +29,15 @@ export function insertFromHandler(
 ): void {
   const building = newBuilding(by)
   const entrance = makeEntrance(tables, undefined, building, now)
-  admitAll(entrance, jobs)
+  admitAll(tables, entrance, jobs)
   endBuilding(tables, building, now)
+}
+
+function admitAll(tables: Tables, entrance: Entrance<Entry>, jobs: readonly NewJob[]): InsertResult[] {
+  const admit = admission(entrance, jobs)
+  const results: InsertResult[] = []
+  tables.each(jobs, (job) => void results.push(admit(job)))
+  return results
 }
 
 function makeEntrance(

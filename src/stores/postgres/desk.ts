@@ -9,6 +9,7 @@ import type { FinalState, NewJob } from '../../core/job.js'
 import { insertFromHandler } from '../ledger/insert.js'
 import type { Ranked } from '../ledger/shelf.js'
 import type { Ask } from './connection.js'
+import { Habits } from './page/habits.js'
 import { kindSheets, type Question, questionsFor } from './page/load.js'
 import { Needs, Stale } from './page/needs.js'
 import { type Arrival, Page } from './page/page.js'
@@ -32,6 +33,8 @@ export interface DeskOptions {
   readonly renewsByTaking?: boolean
   /** What the verb is known to need. */
   readonly needs?: Needs
+  /** What others of that name have needed is read at once. */
+  readonly like?: string
 }
 
 export interface Done<T> {
@@ -47,6 +50,7 @@ export class Desk {
   readonly #lock: string
   /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
   #surplus = new Map<FinalState, Ranked>()
+  readonly #habits = new Habits()
 
   constructor(schema: string, clock: Clock | undefined) {
     this.#clock = clock
@@ -105,11 +109,15 @@ export class Desk {
     let first = locks ? [...opening, this.#load.bound('begin', [this.#lock])] : opening
     for (let reads = 0; reads < mostReads; reads++) {
       const page = new Page()
-      const needs = questionsFor(page, options.needs ?? new Needs())
+      const expected = options.needs ?? new Needs()
+      if (options.like !== undefined) this.#habits.expect(options.like, expected, options.count ?? 1)
+      const needs = questionsFor(page, expected)
       const always = [this.#time(page), ...kindSheets(page), number(page), arrivals(page)]
       await this.#read(ask, page, first, [...always, ...needs], locks)
       try {
-        return { page, done: await this.#triedOn(ask, page, verb, options, locks) }
+        const done = await this.#triedOn(ask, page, verb, options, locks)
+        if (options.like !== undefined) this.#habits.learn(options.like, page.found)
+        return { page, done }
       } catch (error) {
         if (!(error instanceof Stale)) throw error
         first = []
@@ -127,6 +135,7 @@ export class Desk {
   ): Promise<Done<T>> {
     for (let tries = 0; tries < mostTries; tries++) {
       page.needs = new Needs()
+      page.found = new Needs()
       const surplus = new Map(this.#surplus)
       try {
         const tables = new PagedTables(page, frozen(page.now), { count, renewsByTaking, surplus })

@@ -187,7 +187,7 @@ export class PostgresStore implements Store {
     const needs = new Needs()
     for (const { id } of jobs) needs.key('job', id)
     needs.positions = jobs.length
-    return this.#work((tables, now) => insert(tables, jobs, now), { needs })
+    return this.#work((tables, now) => insert(tables, jobs, now), { needs, like: 'insert' })
   }
 
   /** The caller commits: what there is to tell waits until then. */
@@ -261,7 +261,12 @@ export class PostgresStore implements Store {
       request.settlements.map(({ id }) => id),
     )
     const count = request.claim === undefined ? 1 : room(request.claim)
-    return this.#work((tables, now) => exchange(tables, request, now), { needs, count, renewsByTaking: true })
+    return this.#work((tables, now) => exchange(tables, request, now), {
+      needs,
+      count,
+      renewsByTaking: true,
+      like: request.claim === undefined ? 'settle' : `claim ${request.worker}`,
+    })
   }
 
   extend(request: ExtendRequest): Promise<ExtendResult> {

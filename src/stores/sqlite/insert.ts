@@ -1,6 +1,6 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
-import { admitAll, type Entrance } from '../../core/traffic/admit.js'
+import { admission, type Entrance } from '../../core/traffic/admit.js'
 import { holderExpiresAt } from '../../core/traffic/dedupe.js'
 import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } from './dedupe.js'
 import { type Doors, makeDoors } from './doors.js'
@@ -62,7 +62,7 @@ export function makeInsert(
     const joining = families.joining(by)
     const now = clock.now()
     const entrance = makeEntrance(doors, run, joining, now)
-    const results = admitAll(entrance, jobs)
+    const results = jobs.map(admission(entrance, jobs))
     run.end()
     joining.end(now)
     return results

@@ -3,7 +3,11 @@ import type { Ranked } from '../../ledger/shelf.js'
 /** A verb looked at something that has not been read. It is done again from the start when that is there. */
 export class Missing extends Error {
   constructor() {
+    // Many are thrown, and nobody reads where.
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super('not read yet')
+    Error.stackTraceLimit = stackTraceLimit
   }
 }
 

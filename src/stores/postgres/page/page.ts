@@ -1,3 +1,4 @@
+import { isHabitual } from './habits.js'
 import { Missing, Needs, type WindowNeed, windowName } from './needs.js'
 
 export interface Arrival {
@@ -33,10 +34,15 @@ export class Page {
   now = 0
   /** What the present try misses. */
   needs = new Needs()
+  /** What it has found and another time is likely to look for again; see habits.ts. */
+  found = new Needs()
 
   row<T>(book: string, key: string): T | null {
     const row = this.#rows.get(book)?.get(key)
-    if (row !== undefined) return row as T | null
+    if (row !== undefined) {
+      if (isHabitual(book)) this.found.key(book, key)
+      return row as T | null
+    }
     this.needs.key(book, key)
     throw new Missing()
   }
@@ -47,12 +53,17 @@ export class Page {
   }
 
   window(shelf: string, scope: WindowNeed['scope'], from: WindowNeed['from']): Window | undefined {
-    return this.#windows.get(windowName({ shelf, scope, from }))
+    const window = this.#windows.get(windowName({ shelf, scope, from }))
+    if (window !== undefined) this.found.window({ shelf, scope, from, count: window.rows.length + 1 })
+    return window
   }
 
   sheet<T>(name: string): T {
     const sheet = this.#sheets.get(name)
-    if (sheet !== undefined) return sheet as T
+    if (sheet !== undefined) {
+      this.found.sheets.add(name)
+      return sheet as T
+    }
     this.needs.sheets.add(name)
     throw new Missing()
   }
