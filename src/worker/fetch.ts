@@ -28,8 +28,8 @@ export interface Unstarted {
 }
 
 /** A claim that is used up faster than this asks for a larger one, slower than that for a smaller one. */
-const fastMs = 10
-const slowMs = 50
+const fastMs = 20
+const slowMs = 100
 
 /** Decides how many jobs to ask for. Pure but for the tokens: it knows no store and no clock. */
 export class Fetcher {

@@ -40,15 +40,11 @@ export class HandlerTransaction implements StoreTransaction {
 
   async settle(worker: string, settlement: Settlement): Promise<SettleResult> {
     const request = { worker, settlements: [settlement], claim: undefined }
-    return this.#end(
-      worker,
-      settlement.id,
-      (tables, now) => exchange(tables, request, now).settled[0] ?? 'lost',
-    )
+    return this.#end(worker, settlement, (tables, now) => exchange(tables, request, now).settled[0] ?? 'lost')
   }
 
   async report(worker: string, held: Held): Promise<'applied' | 'lost'> {
-    return this.#end(worker, held.id, (tables) => {
+    return this.#end(worker, held, (tables) => {
       // The lease itself is renewed by others: this one may wait for its commit.
       const lease = tables.workers.get(worker)?.expiresAt ?? 0
       const { lost } = extend(tables, {
@@ -74,7 +70,7 @@ export class HandlerTransaction implements StoreTransaction {
 
   async #end<T extends SettleResult>(
     worker: string,
-    id: string,
+    held: Pick<Held, 'id' | 'token'>,
     verb: (tables: PagedTables, now: number) => T,
   ): Promise<T | 'lost'> {
     this.#told.check()
@@ -85,7 +81,7 @@ export class HandlerTransaction implements StoreTransaction {
       // Whoever falls silent at the desk holds up all others, and is not given a handler's time for it.
       const opening = this.#transaction.hasten(this.#told.timeouts, this.#told.lock)
       const { result, tables } = await this.#desk.within(ask, opening, verb, {
-        needs: deskNeeds(worker, [id]),
+        needs: deskNeeds(worker, [held]),
       })
       if (result === 'lost') {
         await this.#transaction.rollback()

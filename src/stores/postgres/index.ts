@@ -256,10 +256,7 @@ export class PostgresStore implements Store {
         return result
       }
     }
-    const needs = deskNeeds(
-      request.worker,
-      request.settlements.map(({ id }) => id),
-    )
+    const needs = deskNeeds(request.worker, request.settlements)
     const count = request.claim === undefined ? 1 : room(request.claim)
     return this.#work((tables, now) => exchange(tables, request, now), {
       needs,
@@ -270,10 +267,7 @@ export class PostgresStore implements Store {
   }
 
   extend(request: ExtendRequest): Promise<ExtendResult> {
-    const needs = deskNeeds(
-      request.worker,
-      request.held.map(({ id }) => id),
-    )
+    const needs = deskNeeds(request.worker, request.held)
     return this.#work(
       (tables) => {
         const result = extend(tables, request)
@@ -286,7 +280,7 @@ export class PostgresStore implements Store {
 
   async sweep(request: SweepRequest): Promise<SweepReport> {
     const pruned = await this.#open().upkeep.sweep(request)
-    return this.#work((tables) => sweep(tables, request, pruned))
+    return this.#work((tables) => sweep(tables, request, pruned), { like: 'sweep' })
   }
 
   operate(selector: Selector, command: Command): Promise<OperateReport> {

@@ -683,6 +683,35 @@ LEFT JOIN LATERAL (
   WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
 ) d ON d.first <= j.seq AND r.first IS NULL
 `,
+  liveJob: `
+SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
+  j.tags, j.metadata, j.rest
+`,
+  nowhere: `
+NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
+`,
+  notDone: `
+NULL::bigint AS started_at, NULL::bigint AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
+`,
+  running: `
+{liveJob}, {nowhere}, p.state AS parent, p.doomed, {notDone}
+FROM {schema}.job j LEFT JOIN {schema}.parent p ON p.seq = j.seq
+WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
+`,
+  parentsOfRunning: `
+{job} WHERE j.id IN (
+  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+  WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+) ORDER BY j.seq {lockJob}
+`,
+  linksToRunning: `
+SELECT l.parent, l.child, l.fan, l.state
+FROM {schema}.job c
+CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+JOIN {schema}.job p ON p.id = e->>'id'
+JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+`,
   byIds: `
 {job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
 `,
@@ -730,17 +759,23 @@ WITH runs AS MATERIALIZED (
   SELECT c.first, c.last FROM {schema}.ready c
   WHERE c.queue = $1 AND c.lane = $2 AND c.last > $3::bigint ORDER BY c.last LIMIT $4 {skip}
 ), found AS MATERIALIZED (
-  SELECT s.seq FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
+  SELECT s.seq, r.first, r.last FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
   ORDER BY s.seq LIMIT $4
 )
-{job} JOIN found ON found.seq = j.seq WHERE j.state = 0 ORDER BY j.seq {lockJob}
+{liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
+  p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+WHERE j.state = 0 ORDER BY j.seq
 `,
   inPlace: `
 WITH found AS MATERIALIZED (
   SELECT w.seq, w.rank FROM {schema}.waiting w
   WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
 )
-{job} JOIN found ON found.seq = j.seq ORDER BY found.rank, j.seq {lockJob}
+{liveJob}, $1::int AS place, found.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
+  p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+ORDER BY found.rank, j.seq
 `,
   waitingFor: `
 WITH found AS MATERIALIZED (

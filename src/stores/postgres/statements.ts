@@ -59,6 +59,8 @@ const planned: Readonly<Record<string, string>> = {
   inLine: 'int, int, bigint, int',
   inPlace: 'int, float8, bigint, int',
   parentsOf: 'text[]',
+  running: 'bigint[]',
+  parentsOfRunning: 'bigint[]',
 }
 
 /** For the desk. */

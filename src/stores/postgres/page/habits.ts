@@ -1,5 +1,5 @@
 import { start } from '../../ledger/shelf.js'
-import { Needs } from './needs.js'
+import { Needs, type WindowNeed } from './needs.js'
 
 /** Rows that many verbs have in common. */
 export function isHabitual(book: string): boolean {
@@ -9,11 +9,11 @@ export function isHabitual(book: string): boolean {
 /** Read with every page. */
 const always = new Set(['queues', 'kinds', 'number'])
 
-/** Sheets that are dear, or tell of a moment that is over. */
-const never = new Set(['running', 'counts', 'lapsed', 'keysOfRunning', 'doomed'])
+/** Sheets that are dear, or depend on the time, which is not known before the first message. */
+const never = new Set(['running', 'counts', 'lapsed', 'keysOfRunning'])
 
-/** Whose shelf is worth being read ahead: where claims begin. */
-const readAhead = new Set(['line', 'place', 'gateDue', 'gateFading'])
+/** Shelves of one parent, signal or waiter: the next verb asks for others. */
+const changing = new Set(['links', 'waiter', 'mailLine'])
 
 /** More is not read unasked. */
 const mostWindows = 32
@@ -41,9 +41,10 @@ export class Habits {
   learn(name: string, found: Needs): void {
     const usual = new Needs()
     for (const sheet of found.sheets) if (!always.has(sheet) && !never.has(sheet)) usual.sheets.add(sheet)
-    for (const [book, keys] of found.keys) for (const key of [...keys].slice(0, mostKeys)) usual.key(book, key)
+    for (const [book, keys] of found.keys)
+      for (const key of [...keys].slice(0, mostKeys)) usual.key(book, key)
     for (const window of found.windows.values())
-      if (usual.windows.size < mostWindows && isFirst(window) && readAhead.has(window.shelf)) usual.window(window)
+      if (usual.windows.size < mostWindows && isFirst(window)) usual.window(window)
     this.#byName.delete(name)
     this.#byName.set(name, usual)
     for (const oldest of this.#byName.keys()) {
@@ -57,8 +58,8 @@ function holdsJobs(shelf: string): boolean {
   return shelf === 'line' || shelf === 'place'
 }
 
-function isFirst({ shelf, scope, from }: { shelf: string; scope: readonly (string | number)[]; from: { rank: number; seq: number } }): boolean {
-  // Behind a gate, a negative number, another one is parked each time.
-  if (shelf === 'place' && Number(scope[0]) < 0) return false
+function isFirst({ shelf, scope, from }: WindowNeed): boolean {
+  // Behind a gate, a negative number, others are parked each time.
+  if (changing.has(shelf) || (shelf === 'place' && Number(scope[0]) < 0)) return false
   return from.rank === start.rank && from.seq === start.seq
 }

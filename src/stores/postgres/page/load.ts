@@ -48,6 +48,31 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       },
     },
   ],
+  // By their positions, with their parents. Those that do not run any more are looked for in all places then, by their ids.
+  running: (page, positions) => {
+    const seqs = positions.map(Number)
+    return [
+      {
+        statement: 'running',
+        values: [seqs],
+        take: (rows: readonly JobRow[]) =>
+          putJobs(
+            page,
+            rows.filter(({ seq }) => page.isLeased(seq)),
+          ),
+      },
+      {
+        statement: 'parentsOfRunning',
+        values: [seqs],
+        take: (rows: readonly JobRow[]) => putJobs(page, rows),
+      },
+      {
+        statement: 'linksToRunning',
+        values: [seqs],
+        take: (rows: readonly LinkRow[]) => putLinks(page, rows),
+      },
+    ]
+  },
   // Parents with their links: whoever looks at a child is about to look at them.
   kin: (page, ids) => [
     {
@@ -58,13 +83,7 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
         putJobs(page, rows)
       },
     },
-    {
-      statement: 'linksTo',
-      values: [ids],
-      take(rows: readonly LinkRow[]) {
-        for (const row of rows) page.putRow('link', linkKey(row.parent, row.child), row)
-      },
-    },
+    { statement: 'linksTo', values: [ids], take: (rows: readonly LinkRow[]) => putLinks(page, rows) },
   ],
   ancestors: (page, ids) => [
     {
@@ -277,6 +296,10 @@ function jobsFrom(page: Page, need: WindowNeed, statement: string, values: reado
 /** A row that was read before stays: what was made of it goes by it. */
 function putJobs(page: Page, rows: readonly JobRow[]): void {
   for (const row of rows) if (!page.peek('job', row.id)) putJob(page, row)
+}
+
+function putLinks(page: Page, rows: readonly LinkRow[]): void {
+  for (const row of rows) page.putRow('link', linkKey(row.parent, row.child), row)
 }
 
 function putJob(page: Page, row: JobRow): void {

@@ -1,5 +1,7 @@
 import { isHabitual } from './habits.js'
 import { Missing, Needs, type WindowNeed, windowName } from './needs.js'
+import { covers } from './spans.js'
+import type { WorkerRow } from './workers.js'
 
 export interface Arrival {
   readonly n: number
@@ -71,6 +73,13 @@ export class Page {
   lacks(need: WindowNeed): never {
     this.needs.window(need)
     throw new Missing()
+  }
+
+  /** Whether a worker that was read has it. */
+  isLeased(seq: number): boolean {
+    for (const worker of this.#rows.get('worker')?.values() ?? [])
+      if ((worker as WorkerRow | null)?.leases.some(({ spans }) => covers(spans, seq))) return true
+    return false
   }
 
   putRow(book: string, key: string, row: unknown): void {

@@ -2,9 +2,15 @@
 export type Spans = readonly number[]
 
 export function covers(spans: Spans, seq: number): boolean {
-  for (let i = 0; i < spans.length; i += 2)
-    if (seq >= (spans[i] as number) && seq <= (spans[i + 1] as number)) return true
-  return false
+  // The first pair that ends there or later.
+  let low = 0
+  let high = spans.length / 2
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((spans[2 * middle + 1] as number) < seq) low = middle + 1
+    else high = middle
+  }
+  return low < spans.length / 2 && (spans[2 * low] as number) <= seq
 }
 
 export function spansOf(seqs: Iterable<number>): number[] {
