@@ -421,6 +421,11 @@ export interface Cause {
 }
 
 export type Signal =
+  /**
+   * Jobs are about to be added to these queues. A claim that is asked for before the listener returns may go along with
+   * them; for an engine where that saves a round trip. What there is to take is told in any case, by `ready`.
+   */
+  | { readonly type: 'arriving'; readonly queues: ReadonlySet<string> }
   /** Jobs became ready in these queues. */
   | { readonly type: 'ready'; readonly queues: ReadonlySet<string> }
   /** A job or a schedule will be due in `delay` ms. */

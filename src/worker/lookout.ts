@@ -43,9 +43,14 @@ export class Lookout {
 
   /** There may be work. */
   look(): void {
+    this.expect()
+    this.#wake()
+  }
+
+  /** The same, for whoever asks at once. */
+  expect(): void {
     this.#signs++
     this.#seemsEmpty = false
-    this.#wake()
   }
 
   /** A claim is sent. */

@@ -79,6 +79,13 @@ export class Exchange {
     gather(() => this.#exchange())
   }
 
+  /** The same, if nothing else is about to be sent: before this returns. `expect` is told that it is. */
+  now(expect: () => void): void {
+    if (this.#scheduled || this.#stopped || this.#inFlight) return
+    expect()
+    this.#exchange()
+  }
+
   /** Nothing is on its way: every outcome so far has been stored. */
   get idle(): boolean {
     return this.#ended.length === 0 && !this.#inFlight

@@ -260,9 +260,13 @@ export class Worker {
 
   #heard(signal: Signal): void {
     switch (signal.type) {
+      case 'arriving':
+        if (this.#serves(signal.queues) && this.#onlyCollects)
+          this.#exchange.now(() => this.#lookout.expect())
+        return
       case 'ready':
-        if (!this.#options.queues.some((queue) => signal.queues.has(queue))) return
-        return this.#lookout.look()
+        if (this.#serves(signal.queues)) this.#lookout.look()
+        return
       case 'due':
         return this.#sweeper.due(signal.delay)
       case 'cancel':
@@ -279,6 +283,10 @@ export class Worker {
       case 'quarantine':
         return
     }
+  }
+
+  #serves(queues: ReadonlySet<string>): boolean {
+    return this.#options.queues.some((queue) => queues.has(queue))
   }
 
   #wanted(settling: boolean): ClaimRequest | undefined {

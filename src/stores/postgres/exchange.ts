@@ -8,7 +8,8 @@ import type {
 } from '../../core/store.js'
 import { type Lease, leaseToken, readToken } from '../ledger/token.js'
 import type { Connection } from './connection.js'
-import { separator } from './insert.js'
+import { type Script, separator } from './insert.js'
+import { bind, type Value } from './literal.js'
 import type { Names } from './names.js'
 import { inSchema } from './schema.js'
 
@@ -63,10 +64,25 @@ export class Exchanger {
       for (const name of this.#hints.keys()) if (name.endsWith(` ${queue}`)) this.#hints.delete(name)
   }
 
-  async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<ExchangeResult> {
-    const ends = endsOf(settlements)
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const ends = endsOf(request.settlements)
+    const values = await this.#values(request, ends)
+    const { rows } = await this.#connection.query<Answer>({ text: this.#text }, values)
+    return this.#concluded(request, ends, rows[0] as Answer)
+  }
+
+  /** The same as a script. */
+  async asScript(request: ExchangeRequest): Promise<Script<ExchangeResult>> {
+    const ends = endsOf(request.settlements)
+    return {
+      text: bind(this.#text, (await this.#values(request, ends)) as Value[]),
+      conclude: (rows) => this.#concluded(request, ends, rows[0] as Answer),
+    }
+  }
+
+  async #values({ worker, claim }: ExchangeRequest, ends: Ends): Promise<unknown[]> {
     const picks = claim === undefined ? null : await this.#picks(claim)
-    const values = [
+    return [
       this.#now(),
       worker,
       ends.tokens.length === 0 ? null : ends.tokens,
@@ -79,8 +95,13 @@ export class Exchanger {
       claim === undefined ? null : [claim.room.shared, ...claim.room.own],
       picks,
     ]
-    const { rows } = await this.#connection.query<Answer>({ text: this.#text }, values)
-    const answer = rows[0] as Answer
+  }
+
+  async #concluded(
+    { settlements, claim }: ExchangeRequest,
+    ends: Ends,
+    answer: Answer,
+  ): Promise<ExchangeResult> {
     const settled = settledBy(settlements, ends, answer.lost)
     const claimed = claim === undefined ? [] : await this.#claimed(answer, claim)
     if (claim !== undefined) this.#learn(claim, claimed)

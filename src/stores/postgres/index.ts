@@ -64,6 +64,7 @@ import { Needs } from './page/needs.js'
 import type { GateRow } from './page/places.js'
 import { readStep } from './page/steps.js'
 import type { PagedTables } from './page/tables.js'
+import { Prompt, type Sent } from './prompt.js'
 import { Slots } from './slots.js'
 import { read } from './sql.generated.js'
 import { Statements } from './statements.js'
@@ -81,12 +82,16 @@ export function postgresStore(options: PostgresOptions): PostgresStore {
 /** What the functions of the fast path say when it is not for them: not plain, or in other hands. */
 const forDesk: ReadonlySet<string> = new Set(['MR001', '55P03', '40P01', '54000'])
 
+/** The same for jobs in a script with others; also when an id exists. */
+const noPrompt: ReadonlySet<string> = new Set([...forDesk, '23505'])
+
 interface Engine {
   readonly connection: Connection
   readonly names: Names
   readonly inserter: Inserter
   readonly exchanger: Exchanger
   readonly upkeep: Upkeep
+  readonly prompt: Prompt
   readonly desk: Desk
   readonly read: Statements
   readonly subscribers: Subscribers
@@ -147,12 +152,16 @@ export class PostgresStore implements Store {
     const statements = new Statements(read, schema)
     const names = new Names(connection, schema)
     const now = () => clock?.now() ?? null
+    const inserter = new Inserter(names, schema, now)
+    const exchanger = new Exchanger(connection, names, schema, now)
+    const prompt = new Prompt({ connection, inserter, exchanger, subscribers, wakeUps })
     this.#engine = {
       connection,
       names,
-      inserter: new Inserter(names, schema, now),
-      exchanger: new Exchanger(connection, names, schema, now),
+      inserter,
+      exchanger,
       upkeep: new Upkeep(connection, schema, now),
+      prompt,
       desk,
       read: statements,
       subscribers,
@@ -178,9 +187,9 @@ export class PostgresStore implements Store {
     const engine = this.#open()
     if (jobs.length === 0) return []
     if (jobs.every((job) => isPlain(job) && !engine.names.limited.has(job.queue))) {
-      const inserted = await this.#quickly(() => engine.inserter.insert(engine.connection, jobs))
+      const inserted = await this.#insertPlain(engine, jobs)
       if (inserted !== undefined) {
-        for (const signal of signalsOf(inserted)) this.#tell(signal)
+        for (const signal of signalsOf(inserted)) this.#tell(signal, inserted.isTold)
         return inserted.results
       }
     }
@@ -188,6 +197,19 @@ export class PostgresStore implements Store {
     for (const { id } of jobs) needs.key('job', id)
     needs.positions = jobs.length
     return this.#work((tables, now) => insert(tables, jobs, now), { needs, like: 'insert' })
+  }
+
+  async #insertPlain(engine: Engine, jobs: readonly NewJob[]): Promise<Sent | undefined> {
+    const { prompt, inserter, connection } = engine
+    if (prompt.takes(jobs)) {
+      const sent = await this.#quickly(
+        () => prompt.insert(jobs, (request) => this.exchange(request)),
+        noPrompt,
+      )
+      if (sent !== undefined) return sent
+    }
+    const inserted = await this.#quickly(() => inserter.insert(connection, jobs))
+    return inserted && { ...inserted, isTold: false }
   }
 
   /** The caller commits: what there is to tell waits until then. */
@@ -246,15 +268,13 @@ export class PostgresStore implements Store {
   }
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { exchanger } = this.#open()
+    const { exchanger, prompt } = this.#open()
+    const boarded = prompt.board(request)
+    if (boarded !== undefined) return this.#exchanged(request, await boarded)
     if (exchanger.takes(request) && !this.#keepsToDesk()) {
       const result = await this.#quickly(() => exchanger.exchange(request))
       this.#bounced(result === undefined)
-      if (result !== undefined) {
-        if (request.settlements.length > 0) this.#tell({ type: 'settled', settlements: request.settlements })
-        if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
-        return result
-      }
+      if (result !== undefined) return this.#exchanged(request, result)
     }
     const needs = deskNeeds(request.worker, request.settlements)
     const count = request.claim === undefined ? 1 : room(request.claim)
@@ -264,6 +284,12 @@ export class PostgresStore implements Store {
       renewsByTaking: true,
       like: request.claim === undefined ? 'settle' : `claim ${request.worker}`,
     })
+  }
+
+  #exchanged({ settlements }: ExchangeRequest, result: ExchangeResult): ExchangeResult {
+    if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
+    if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
+    return result
   }
 
   extend(request: ExtendRequest): Promise<ExtendResult> {
@@ -421,23 +447,23 @@ export class PostgresStore implements Store {
   }
 
   /** Tells this process, and others what they cannot see by themselves. */
-  #tell(signal: Signal): void {
+  #tell(signal: Signal, isTold = false): void {
     const engine = this.#engine
     if (engine === undefined) return
     engine.subscribers.tell(signal)
     if (signal.type === 'ready') {
       engine.exchanger.ready(signal.queues)
-      engine.wakeUps.ready(signal.queues)
+      if (!isTold) engine.wakeUps.ready(signal.queues)
     } else if (signal.type === 'changed' || signal.type === 'cancel' || signal.type === 'due')
       engine.wakeUps.changed()
   }
 
   /** Undefined for what only the desk can do. */
-  async #quickly<T>(work: () => Promise<T>): Promise<T | undefined> {
+  async #quickly<T>(work: () => Promise<T>, others = forDesk): Promise<T | undefined> {
     try {
       return await work()
     } catch (error) {
-      if (forDesk.has(sqlState(error) ?? '')) return undefined
+      if (others.has(sqlState(error) ?? '')) return undefined
       throw error
     }
   }

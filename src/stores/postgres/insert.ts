@@ -2,6 +2,7 @@ import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
+import { bind, type Value } from './literal.js'
 import type { KindName, Names } from './names.js'
 import { inSchema } from './schema.js'
 import type { Queryable } from './transaction.js'
@@ -40,6 +41,12 @@ interface Answer {
   readonly duplicates: string | null
 }
 
+/** A statement without parameters, to be sent with others in one message, and what its rows mean. */
+export interface Script<T> {
+  readonly text: string
+  conclude(rows: readonly unknown[]): Promise<T>
+}
+
 /** Adds plain jobs in one statement. */
 export class Inserter {
   readonly #names: Names
@@ -71,6 +78,15 @@ export class Inserter {
       if (sqlState(error) !== '23505') throw error
       this.#careful = carefulBatches
       return this.#send(connection, batch, false)
+    }
+  }
+
+  /** The same as a script, for few jobs that are ready at once. */
+  async asScript(jobs: readonly NewJob[]): Promise<Script<Inserted>> {
+    const batch = await this.#batch(jobs)
+    return {
+      text: bind(this.#text, this.#values(batch, this.#careful === 0) as Value[]),
+      conclude: async (rows) => concluded(batch, rows[0] as Answer & { at: number }),
     }
   }
 

@@ -20,6 +20,14 @@ export class Notifier {
     this.#flush()
   }
 
+  /** For whoever sends the word along with something else: true if it is time, and then these are taken for told. */
+  isTimeFor(queues: readonly string[]): boolean {
+    this.#forgetOld()
+    if (queues.some((queue) => this.#toldAt.has(queue))) return false
+    for (const queue of queues) this.#isTold(queue)
+    return true
+  }
+
   stop(): void {
     this.#waiting.clear()
     clearTimeout(this.#timer)
@@ -43,10 +51,7 @@ export class Notifier {
   }
 
   #tell(queues: readonly string[]): void {
-    for (const queue of queues) {
-      this.#waiting.delete(queue)
-      this.#toldAt.set(queue, performance.now())
-    }
+    for (const queue of queues) this.#isTold(queue)
     this.#sending = true
     void this.#send(queues)
       .catch(() => {})
@@ -54,6 +59,11 @@ export class Notifier {
         this.#sending = false
         this.#flush()
       })
+  }
+
+  #isTold(queue: string): void {
+    this.#waiting.delete(queue)
+    this.#toldAt.set(queue, performance.now())
   }
 
   #flushLater(): void {

@@ -3,6 +3,7 @@ import type { Signal } from '../../core/store.js'
 import { newToken } from '../../system/ids.js'
 import type { Connection } from './connection.js'
 import { Listener } from './listener.js'
+import { bind } from './literal.js'
 import { Notifier } from './notifier.js'
 import type { CompiledOptions } from './options.js'
 import { channelOf } from './schema.js'
@@ -13,6 +14,7 @@ export class WakeUps {
   readonly #notifier: Notifier
   readonly #listener: Listener | undefined
   readonly #tell: (signal: Signal) => void
+  readonly #channel: string
 
   constructor(
     connection: Connection,
@@ -21,9 +23,10 @@ export class WakeUps {
     heartbeat?: number,
   ) {
     const channel = channelOf(schema)
+    this.#channel = channel
     this.#tell = tell
     this.#notifier = new Notifier((queues) =>
-      connection.query(send, [channel, queues.map((queue) => `${this.#sender} ${queue}`)], { patience: 0 }),
+      connection.query(send, [channel, this.#payloads(queues)], { patience: 0 }),
     )
     if (!listen) return
     this.#listener = new Listener({
@@ -55,9 +58,19 @@ export class WakeUps {
     this.#notifier.notify(queues)
   }
 
+  /** The same as a statement, to be sent behind the commit; undefined when they have just been told. */
+  word(queues: readonly string[]): string | undefined {
+    if (!this.#notifier.isTimeFor(queues)) return undefined
+    return bind(send.text, [this.#channel, this.#payloads(queues)])
+  }
+
   /** Something else changed that other processes want to know. */
   changed(): void {
     this.#notifier.notify([noQueue])
+  }
+
+  #payloads(queues: readonly string[]): string[] {
+    return queues.map((queue) => `${this.#sender} ${queue}`)
   }
 
   #hear(payload: string): void {
@@ -69,7 +82,8 @@ export class WakeUps {
 
 const noQueue = ''
 
+/** Nothing is lost with it, so its commit waits for no disk. */
 const send = {
   name: 'millrace_notify',
-  text: 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) payload',
+  text: `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload) FROM unnest($2::text[]) payload`,
 }

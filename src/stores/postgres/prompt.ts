@@ -1,0 +1,115 @@
+import type { NewJob } from '../../core/job.js'
+import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import type { Connection } from './connection.js'
+import type { Exchanger } from './exchange.js'
+import type { Inserted, Inserter } from './insert.js'
+import type { Subscribers } from './subscribe.js'
+import type { WakeUps } from './wake-ups.js'
+
+/** More are rather sent as they are than written into a script. */
+const few = 20
+
+/** A claim that goes along. */
+interface Guest {
+  readonly request: ExchangeRequest
+  answer(result: Promise<ExchangeResult>): void
+}
+
+export interface Sent extends Inserted {
+  /** Other processes have been told, or need not be: all that is ready has been taken. */
+  readonly isTold: boolean
+}
+
+interface PromptParts {
+  readonly connection: Connection
+  readonly inserter: Inserter
+  readonly exchanger: Exchanger
+  readonly subscribers: Subscribers
+  readonly wakeUps: WakeUps
+}
+
+/**
+ * Few jobs, for which somebody may be waiting: what comes next goes with them, in one message. That is the claim of an idle
+ * worker of this process, in the same transaction, or else the word to other processes, behind the commit.
+ */
+export class Prompt {
+  readonly #parts: PromptParts
+  #isBoarding = false
+  #guest: Guest | undefined
+
+  constructor(parts: PromptParts) {
+    this.#parts = parts
+  }
+
+  takes(jobs: readonly NewJob[]): boolean {
+    return jobs.length <= few && jobs.every(({ delay, runAt }) => delay === 0 && runAt === undefined)
+  }
+
+  /** Lets a claim go along with the jobs that are being announced; undefined when there are none. */
+  board(request: ExchangeRequest): Promise<ExchangeResult> | undefined {
+    if (!this.#isBoarding || this.#guest !== undefined || request.settlements.length > 0) return undefined
+    if (request.claim === undefined || !this.#parts.exchanger.takes(request)) return undefined
+    return new Promise((answer) => {
+      this.#guest = { request, answer }
+    })
+  }
+
+  /** `alone` does what could not go along. */
+  async insert(
+    jobs: readonly NewJob[],
+    alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
+  ): Promise<Sent> {
+    const queues = new Set(jobs.map(({ queue }) => queue))
+    const guest = this.#announce(queues)
+    if (guest === undefined) return this.#insertAndTell(jobs, [...queues])
+    try {
+      const { sent, result } = await this.#insertAndClaim(jobs, guest.request)
+      guest.answer(Promise.resolve(result))
+      return sent
+    } catch (error) {
+      guest.answer(alone(guest.request))
+      throw error
+    }
+  }
+
+  #announce(queues: ReadonlySet<string>): Guest | undefined {
+    this.#isBoarding = true
+    this.#parts.subscribers.tell({ type: 'arriving', queues })
+    this.#isBoarding = false
+    const guest = this.#guest
+    this.#guest = undefined
+    return guest
+  }
+
+  async #insertAndTell(jobs: readonly NewJob[], queues: readonly string[]): Promise<Sent> {
+    const { connection, inserter, wakeUps } = this.#parts
+    const word = wakeUps.word(queues)
+    if (word === undefined) return { ...(await inserter.insert(connection, jobs)), isTold: false }
+    const insertion = await inserter.asScript(jobs)
+    const answers = await connection.scripts((ask, begin) =>
+      ask(script(begin, insertion.text, 'COMMIT', word)),
+    )
+    return { ...(await insertion.conclude(answers.at(-3) ?? [])), isTold: true }
+  }
+
+  async #insertAndClaim(
+    jobs: readonly NewJob[],
+    request: ExchangeRequest,
+  ): Promise<{ sent: Sent; result: ExchangeResult }> {
+    const { connection, inserter, exchanger } = this.#parts
+    const insertion = await inserter.asScript(jobs)
+    const claim = await exchanger.asScript(request)
+    const answers = await connection.scripts((ask, begin) =>
+      ask(script(begin, insertion.text, claim.text, 'COMMIT')),
+    )
+    const inserted = await insertion.conclude(answers.at(-3) ?? [])
+    const result = await claim.conclude(answers.at(-2) ?? [])
+    const taken = new Set(result.claimed.map(({ id }) => id))
+    const isTold = jobs.every(({ id }, i) => inserted.results[i]?.status !== 'inserted' || taken.has(id))
+    return { sent: { ...inserted, isTold, ...(isTold && { ready: new Set<string>() }) }, result }
+  }
+}
+
+function script(...statements: readonly string[]): string {
+  return statements.join(';\n')
+}
