@@ -57,7 +57,7 @@ import { Exchanger } from './exchange.js'
 import { HandlerTransaction } from './handler-transaction.js'
 import { Inserter, isPlain } from './insert.js'
 import { Names } from './names.js'
-import { deskNeeds } from './needs.js'
+import { deskNeeds, insertNeeds } from './needs.js'
 import { type CompiledOptions, compileOptions, type PostgresOptions, type Timeouts } from './options.js'
 import { readSchedule } from './page/codecs.js'
 import { Needs } from './page/needs.js'
@@ -193,9 +193,7 @@ export class PostgresStore implements Store {
         return inserted.results
       }
     }
-    const needs = new Needs()
-    for (const { id } of jobs) needs.key('job', id)
-    needs.positions = jobs.length
+    const needs = insertNeeds(jobs)
     return this.#work((tables, now) => insert(tables, jobs, now), { needs, like: 'insert' })
   }
 

@@ -708,8 +708,8 @@ WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 SELECT l.parent, l.child, l.fan, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-JOIN {schema}.job p ON p.id = e->>'id'
-JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
 WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 `,
   byIds: `
@@ -725,9 +725,15 @@ WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 SELECT l.parent, l.child, l.fan, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-JOIN {schema}.job p ON p.id = e->>'id'
-JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
 WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+`,
+  linksBetween: `
+SELECT l.parent, l.child, l.fan, l.state
+FROM unnest($1::text[], $2::text[]) u (parent, child)
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = u.parent OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = u.child OFFSET 0) l
 `,
   ancestors: `
 WITH RECURSIVE up (id) AS (

@@ -53,6 +53,9 @@ const locking = { lock: 'FOR UPDATE', skip: 'FOR UPDATE SKIP LOCKED', lockJob: '
 
 /** What reads jobs at the desk, and what it takes: functions of the server, which plans them once and not each time. */
 const planned: Readonly<Record<string, string>> = {
+  linksTo: 'text[]',
+  linksToRunning: 'bigint[]',
+  linksBetween: 'text[], text[]',
   byIds: 'text[]',
   byState: 'int, float8, bigint, int',
   completed: 'int, float8, bigint, int',
@@ -77,7 +80,7 @@ export function deskFunctions(schema: string): string[] {
   const statements = new Statements(load, schema, locking)
   return Object.entries(planned).map(
     ([name, types]) => `CREATE OR REPLACE FUNCTION ${quote(schema)}.${functionOf(name)}(${types})
-RETURNS SETOF ${quote(schema)}.loaded_job
+RETURNS SETOF ${quote(schema)}.${name.startsWith('links') ? 'link' : 'loaded_job'}
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan

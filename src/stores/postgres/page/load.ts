@@ -85,6 +85,23 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
     },
     { statement: 'linksTo', values: [ids], take: (rows: readonly LinkRow[]) => putLinks(page, rows) },
   ],
+  // Links of parents that have been read before, by their ids and those of their children.
+  tie: (page, keys) => {
+    const ties = keys.map((key) => key.split('\n') as [string, string])
+    return [
+      {
+        statement: 'linksBetween',
+        values: [ties.map(([parent]) => parent), ties.map(([, child]) => child)],
+        take(rows: readonly LinkRow[]) {
+          for (const [parent, child] of ties) {
+            const row = page.peek<JobRow>('job', parent)
+            if (row) page.putRow('link', linkKey(row.seq, child), null)
+          }
+          putLinks(page, rows)
+        },
+      },
+    ]
+  },
   ancestors: (page, ids) => [
     {
       statement: 'ancestors',

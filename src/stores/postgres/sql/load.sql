@@ -66,12 +66,12 @@ WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
   WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 ) ORDER BY j.seq {lockJob}
 
--- :linksToRunning
+-- :linksToRunning  fenced, because without statistics a planner would walk along all links of a parent for each child
 SELECT l.parent, l.child, l.fan, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-JOIN {schema}.job p ON p.id = e->>'id'
-JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
 WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 
 -- :byIds
@@ -87,9 +87,15 @@ WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 SELECT l.parent, l.child, l.fan, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-JOIN {schema}.job p ON p.id = e->>'id'
-JOIN {schema}.link l ON l.parent = p.seq AND l.child = c.id
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
 WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+
+-- :linksBetween  each parent and child
+SELECT l.parent, l.child, l.fan, l.state
+FROM unnest($1::text[], $2::text[]) u (parent, child)
+CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = u.parent OFFSET 0) p
+CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = u.child OFFSET 0) l
 
 -- :ancestors  all of them, parents of parents
 WITH RECURSIVE up (id) AS (
