@@ -190,6 +190,11 @@ export interface SweepRequest {
   readonly limit: number
   /** The most finished jobs to keep in all; the ones closest to their expiry go first. */
   readonly keep: { readonly completed: number; readonly dead: number }
+  /**
+   * Only now and then, every so many milliseconds: where another process has swept since, an engine may leave it out, so that
+   * a hundred of them sweep no more often than one.
+   */
+  readonly every?: number | undefined
 }
 
 export interface SweepReport {

@@ -35,6 +35,8 @@ export class Sweeper {
   #hint = Number.POSITIVE_INFINITY
   /** By how much the wall clock was ahead of the monotonic one at the last sweep. */
   #ahead: number
+  /** Nothing is known to be due when the next one comes. */
+  #isRoutine = false
   #stopped = false
 
   constructor(runtime: Runtime, options: SweepOptions, lease: LeaseKeeper) {
@@ -56,7 +58,10 @@ export class Sweeper {
   /** A job or a schedule will be due in `delay` ms: sweep then, if not sooner. */
   due(delay: number): void {
     if (this.#sweeping) this.#hint = Math.min(this.#hint, delay)
-    else if (this.#runtime.clock.monotonic() + delay < this.#nextAt) this.#sweepIn(delay)
+    else if (this.#runtime.clock.monotonic() + delay < this.#nextAt) {
+      this.#isRoutine = false
+      this.#sweepIn(delay)
+    }
   }
 
   #sweepIn(delay: number): void {
@@ -70,10 +75,13 @@ export class Sweeper {
     this.#sweeping = true
     this.#hint = Number.POSITIVE_INFINITY
     // Spread over a fifth of the interval, so that many processes do not sweep in step.
-    let pause = this.#options.every * (0.9 + this.#runtime.random() / 5)
+    const usual = this.#options.every * (0.9 + this.#runtime.random() / 5)
+    let pause = usual
+    const { keep } = this.#options
+    const every = this.#isRoutine ? this.#options.every : undefined
     try {
       await this.#lease.beatIfLate()
-      const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep: this.#options.keep })
+      const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep, every })
       // Whose lease only the clock took away gets a moment to renew it.
       if (!this.#clockJumped()) await this.#rescue(report.orphans)
       // Schedules that do not go on are looked at again, but not at once.
@@ -82,6 +90,7 @@ export class Sweeper {
       if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
     }
     this.#sweeping = false
+    this.#isRoutine = pause === usual && this.#hint >= usual
     this.#sweepIn(Math.min(pause, this.#hint))
   }
 

@@ -94,9 +94,10 @@ async function emptySchema(url: string, schema: string): Promise<void> {
     await client.query(`
       DO $$ BEGIN
         EXECUTE 'TRUNCATE ' || (SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
-          WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'number')) || ' RESTART IDENTITY';
+          WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'number', 'sweep')) || ' RESTART IDENTITY';
       END $$;
-      UPDATE ${schema}.number SET last = 0`)
+      UPDATE ${schema}.number SET last = 0;
+      UPDATE ${schema}.sweep SET at = 0`)
   } finally {
     await client.end()
   }

@@ -303,7 +303,9 @@ export class PostgresStore implements Store {
   }
 
   async sweep(request: SweepRequest): Promise<SweepReport> {
-    const pruned = await this.#open().upkeep.sweep(request)
+    const { upkeep } = this.#open()
+    if (request.every !== undefined && !(await upkeep.isTimeToSweep(request.every))) return nothingSwept
+    const pruned = await upkeep.sweep(request)
     return this.#work((tables) => sweep(tables, request, pruned), { like: 'sweep' })
   }
 
@@ -514,6 +516,16 @@ const handlers: Timeouts = {
   idleInTransaction: 60_000,
   answer: 62_000,
   connect: 5_000,
+}
+
+const nothingSwept: SweepReport = {
+  promoted: 0,
+  pruned: 0,
+  orphans: [],
+  schedules: [],
+  nextDue: undefined,
+  nextSlot: undefined,
+  more: false,
 }
 
 function records(tables: PagedTables, ids: readonly string[]): (JobRecord | undefined)[] {

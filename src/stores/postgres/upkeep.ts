@@ -11,6 +11,7 @@ export class Upkeep {
   readonly #connection: Connection
   readonly #now: () => number | null
   readonly #prune: string
+  readonly #turn: string
   readonly #fold: string
   readonly #workers: string
   #foldedAt = Number.NEGATIVE_INFINITY
@@ -19,8 +20,18 @@ export class Upkeep {
     this.#connection = connection
     this.#now = now
     this.#prune = inSchema('SELECT {schema}.prune($1, $2, $3) AS pruned', schema)
+    this.#turn = inSchema(turn, schema)
     this.#fold = inSchema(fold, schema)
     this.#workers = inSchema(workers, schema)
+  }
+
+  /** Whether nobody else has swept for about this long; then others wait for this one. */
+  async isTimeToSweep(every: number): Promise<boolean> {
+    const { rowCount } = await this.#connection.query({ text: this.#turn }, [
+      this.#now(),
+      Math.floor(every * 0.8),
+    ])
+    return rowCount > 0
   }
 
   /** Returns how many jobs it has forgotten. */
@@ -42,3 +53,7 @@ export class Upkeep {
     await this.#connection.query({ text: this.#workers })
   }
 }
+
+const turn = `UPDATE {schema}.sweep s SET at = t.now
+FROM (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) t
+WHERE s.at NOT BETWEEN t.now - $2::bigint AND t.now`

@@ -139,6 +139,10 @@ CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 CREATE TABLE {schema}.number (one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
 INSERT INTO {schema}.number (last) VALUES (0);
 
+-- When somebody swept last.
+CREATE TABLE {schema}.sweep (one boolean PRIMARY KEY DEFAULT true CHECK (one), at bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO {schema}.sweep (at) VALUES (0);
+
 -- Jobs that came in transactions of callers and are not plain: the desk admits them once they are committed, so that nobody
 -- waits for a caller.
 CREATE TABLE {schema}.arrival (
