@@ -3,9 +3,10 @@ import { type Entry, storyOf } from './entry.js'
 import { closeFans } from './fans.js'
 import { insertFromHandler } from './insert.js'
 import { writeSteps } from './steps.js'
+import { findStrays } from './strays.js'
 import type { Tables } from './tables.js'
 
-/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those. */
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those; names its strays. */
 export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
   const now = tables.clock.now()
   tables.needRoom(request.held.reduce((sum, { inserts }) => sum + (inserts?.length ?? 0), 0))
@@ -25,7 +26,7 @@ export function extend(tables: Tables, request: ExtendRequest): ExtendResult {
     if (held.inserts !== undefined) insertFromHandler(tables, held.inserts, held.id, now)
     if (held.closes !== undefined) open.push(...closeFans(entry, held.closes))
   })
-  return { lost, cancels, open }
+  return { lost, cancels, open, strays: findStrays(tables, worker, request, now) }
 }
 
 /** Sets the progress; keeps the steps; appends lines to the log and lets the oldest go. */

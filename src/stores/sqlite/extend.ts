@@ -7,11 +7,12 @@ import type { Families } from './family.js'
 import type { Insert } from './insert.js'
 import { extend as sql } from './sql.generated.js'
 import type { Steps } from './steps.js'
+import { makeFindStrays } from './strays.js'
 import type { Tables } from './tables.js'
 
 export type Extend = (request: ExtendRequest) => ExtendResult
 
-/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those. */
+/** Renews the worker's lease; writes what the jobs that it still holds reported and added, and only those; names its strays. */
 export function makeExtend(
   tables: Tables,
   writeReport: WriteReport,
@@ -21,9 +22,11 @@ export function makeExtend(
   const { db, clock } = tables
   const heldBy = db.prepare<[number, number, string], { reason: string | null }>(sql.held)
   const renew = makeRenew(tables)
+  const findStrays = makeFindStrays(tables)
 
   return (request) => {
-    const num = renew(request.worker, clock.now() + request.lease)
+    const now = clock.now()
+    const num = renew(request.worker, now + request.lease)
     const lost: string[] = []
     const cancels: { id: string; reason: string }[] = []
     const open: string[] = []
@@ -32,7 +35,7 @@ export function makeExtend(
       if (reason === undefined) lost.push(held.id)
       else if (reason !== null) cancels.push({ id: held.id, reason })
     }
-    return { lost, cancels, open }
+    return { lost, cancels, open, strays: findStrays(num, request, now) }
   }
 
   /** Why it was asked to stop, null if it was not, or undefined for a job that the worker does not hold. */

@@ -91,6 +91,12 @@ export const extend = {
 SELECT j.cancel_reason AS reason FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.seq = ? AND l.token = ?
 `,
+  heldSince: `
+SELECT seq, token FROM millrace_lease WHERE worker = ? AND at <= ?
+`,
+  stray: `
+SELECT id, kind FROM millrace_job WHERE seq = ?
+`,
   progress: `
 UPDATE millrace_job SET progress = ? WHERE seq = ?
 `,

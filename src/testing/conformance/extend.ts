@@ -57,7 +57,12 @@ export function extend(test: Test): void {
       [undefined, '{"percent":50}'],
       ['null', 'null'],
     ] as const) {
-      assert.deepEqual(await report(job, { progress }), { lost: [], cancels: [], open: [] })
+      assert.deepEqual(await report(job, { progress }), {
+        lost: [],
+        cancels: [],
+        open: [],
+        strays: [],
+      })
       assert.equal((await read(store, job.id)).progress, seen)
     }
 
@@ -74,6 +79,7 @@ export function extend(test: Test): void {
       lost: [],
       cancels: [],
       open: [],
+      strays: [],
     })
     for (const [i, id] of ids.entries()) {
       assert.equal((await read(store, id)).progress, `${i}`)
