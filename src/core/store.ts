@@ -122,13 +122,18 @@ export interface Settlement {
   readonly outcome: Outcome
   /** Jobs that the handler added; they exist if and only if the settlement is applied. */
   readonly inserts: readonly NewJob[] | undefined
-  /** Progress and logs that no `extend` has carried yet. */
+  /** What no `extend` is known to have written. One that carries the same may be on its way; see `logsFrom`. */
   readonly report?: Report | undefined
 }
 
 export interface Report {
   readonly progress: string | undefined
   readonly logs: readonly LogLine[] | undefined
+  /**
+   * How many lines of this run came before these. Lines that an earlier report of the run has brought are not written
+   * again; without it, all are.
+   */
+  readonly logsFrom?: number | undefined
   /** A step that is there already is written anew. */
   readonly steps?: readonly StepRecord[] | undefined
 }

@@ -131,29 +131,25 @@ export class LeaseKeeper {
     }
     for (const run of [...this.#holder.runs()]) {
       if (run.ended) continue
-      const report = run.takeReport()
+      const report = run.report()
       if (report !== undefined) reports.push([run, report])
       hold({ id: run.job.id, token: run.job.token, ...(report ?? nothing) })
     }
     for (const job of this.#holder.unstarted()) hold({ id: job.id, token: job.token, ...nothing })
     const held = [...newest.values()]
     const sentAt = this.#runtime.clock.monotonic()
-    try {
-      const { lost, cancels, strays } = await this.#runtime.store.extend({
-        worker: this.#worker,
-        lease: this.#lease,
-        held,
-        inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
-      })
-      this.#renewedAt = sentAt
-      this.#renewedWall = this.#runtime.clock.now()
-      for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
-      for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
-      if (strays.length > 0) await this.#giveBack(strays)
-    } catch (error) {
-      for (const [run, report] of reports) run.restoreReport(report)
-      throw error
-    }
+    const { lost, cancels, strays } = await this.#runtime.store.extend({
+      worker: this.#worker,
+      lease: this.#lease,
+      held,
+      inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
+    })
+    this.#renewedAt = sentAt
+    this.#renewedWall = this.#runtime.clock.now()
+    for (const [run, report] of reports) run.written(report)
+    for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
+    for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
+    if (strays.length > 0) await this.#giveBack(strays)
   }
 
   *#leaving(): Generator<LeasedJob, void> {

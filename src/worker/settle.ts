@@ -26,7 +26,7 @@ export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: R
   // What a failed attempt added goes with it: the next attempt will add it again.
   const added = outcome.to === 'completed' ? run?.inserts : run?.consequences
   const inserts = added === undefined ? undefined : [...added]
-  return { id, token, outcome, inserts, report: run?.takeLastReport() }
+  return { id, token, outcome, inserts, report: run?.lastReport() }
 }
 
 const firstRetryMs = 50
