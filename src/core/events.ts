@@ -41,7 +41,10 @@ export interface MillraceEvents {
    * the store had heard of the cancel.
    */
   cancelled: JobEvent & { readonly reason: string | undefined }
-  /** The job's worker was lost; this process gave the job back, or found it poisonous and dead. */
+  /**
+   * The job's worker was lost, or lives and knows nothing of the job. This process gave the job back, or found it poisonous
+   * and dead.
+   */
   stalled: JobEvent & { readonly worker: string }
   /** A handler went on after its time; it was left alone, or killed in its sandbox, and can write nothing more. */
   abandoned: RunEvent & { readonly why: string }

@@ -37,7 +37,12 @@ export const transitions: readonly Transition[] = [
   { from: 'running', on: 'fail', to: 'dead', when: 'attempts are exhausted or the error is not retryable' },
   { from: 'running', on: 'crash', to: 'pending', when: "the worker's lease ran out and crashes are left" },
   { from: 'running', on: 'crash', to: 'dead', when: 'the crash cap is reached' },
-  { from: 'running', on: 'release', to: 'pending', when: 'the worker shuts down; no attempt is spent' },
+  {
+    from: 'running',
+    on: 'release',
+    to: 'pending',
+    when: 'the worker shuts down, or does not know of the job; no attempt is spent',
+  },
   {
     from: 'running',
     on: 'snooze',

@@ -40,7 +40,10 @@ export interface Store {
    * one becomes pending by `sweep` or `promote`.
    */
   exchange(request: ExchangeRequest): Promise<ExchangeResult>
-  /** Renews the worker's lease and writes what these of its running jobs reported. */
+  /**
+   * Renews the worker's lease and writes what these of its running jobs reported. With an `inventory` it also names the
+   * worker's strays, a bounded number of them.
+   */
   extend(request: ExtendRequest): Promise<ExtendResult>
   /** Due jobs become ready, finished ones expire, orphans of dead workers are named. Bounded per call. */
   sweep(request: SweepRequest): Promise<SweepReport>
@@ -119,13 +122,18 @@ export interface Settlement {
   readonly outcome: Outcome
   /** Jobs that the handler added; they exist if and only if the settlement is applied. */
   readonly inserts: readonly NewJob[] | undefined
-  /** Progress and logs that no `extend` has carried yet. */
+  /** What no `extend` is known to have written. One that carries the same may be on its way; see `logsFrom`. */
   readonly report?: Report | undefined
 }
 
 export interface Report {
   readonly progress: string | undefined
   readonly logs: readonly LogLine[] | undefined
+  /**
+   * How many lines of this run came before these. Lines that an earlier report of the run has brought are not written
+   * again; without it, all are.
+   */
+  readonly logsFrom?: number | undefined
   /** A step that is there already is written anew. */
   readonly steps?: readonly StepRecord[] | undefined
 }
@@ -161,11 +169,36 @@ export interface ExtendRequest {
   readonly worker: string
   readonly lease: number
   readonly held: readonly Held[]
+  readonly inventory?: Inventory | undefined
 }
 
-export interface Held extends Report {
+/** Together with `held`, all that the worker has: whatever else is under its lease is a stray. */
+export interface Inventory {
+  /** Jobs whose settlement is on its way. */
+  readonly leaving: readonly LeasedJob[]
+  /** The token of a claim that has not been answered yet. */
+  readonly claiming: string | undefined
+}
+
+export interface LeasedJob {
   readonly id: string
   readonly token: string
+}
+
+/**
+ * A job that runs by the store's books, under a worker that does not have it: the answer to its claim was lost for good,
+ * or the server forgot what it had acknowledged. Its claim is at least one lease old, so that the answer cannot be on its
+ * way. The worker gives it back as one that it had begun, because nobody knows whether it had; since the worker lives,
+ * that is no crash.
+ */
+export interface Stray extends LeasedJob {
+  /** The token of its claim. */
+  readonly claim: string
+  readonly name: string
+  readonly queue: string
+}
+
+export interface Held extends LeasedJob, Report {
   /** Jobs that its handler added already; they exist if and only if the lease stands. */
   readonly inserts?: readonly NewJob[] | undefined
   /** Fans of its children whose ends it goes on from: these stay as they are, whatever is replayed. */
@@ -184,6 +217,7 @@ export interface ExtendResult {
   readonly cancels: readonly { readonly id: string; readonly reason: string }[]
   /** Fans that were not closed: a child was replayed since its end was read. */
   readonly open: readonly string[]
+  readonly strays: readonly Stray[]
 }
 
 export interface SweepRequest {

@@ -179,6 +179,7 @@ function stepsInMemory(kept: Map<string, StepRecord>, insert: (jobs: readonly Ne
     replays: async () => 0,
     close: async () => true,
     begin: () => Promise.reject(noTransactions('memory')),
+    unwritten: () => [],
   }
 }
 

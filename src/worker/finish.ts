@@ -48,7 +48,6 @@ export class Finisher {
       const result = await transaction.settle(worker, settlement)
       announce(run, outcome, result, runtime)
     } catch (error) {
-      if (settlement.report !== undefined) run.restoreReport(settlement.report)
       return this.end(run, concludeError(run, runtime, error))
     }
     this.#free(run)

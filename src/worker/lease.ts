@@ -1,14 +1,19 @@
 import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
-import type { Held, Report } from '../core/store.js'
+import type { Held, LeasedJob, Report, Stray } from '../core/store.js'
 import type { Run } from './run.js'
+import { giveBackStrays } from './strays.js'
 
 export interface LeaseHolder {
   /** Jobs in slots. */
   runs(): Iterable<Run>
   /** Jobs claimed and not started. */
   unstarted(): Iterable<ClaimedJob>
+  /** Jobs whose outcome is on its way. */
+  leaving(): Iterable<ClaimedJob>
+  /** The token of the claim that is on its way, or whose answer never came. */
+  claiming(): string | undefined
   /** The lease with this token is gone; the job may be held again under another. */
   lost(id: string, token: string): void
   cancel(id: string, reason: string): void
@@ -19,7 +24,8 @@ const reportMs = 100
 
 /**
  * Keeps the worker's lease: one renewal for all of its jobs, every third of the lease. The same exchange
- * writes progress and logs, and brings back which jobs were lost and which are to be cancelled.
+ * writes progress and logs, and brings back which jobs were lost, which are to be cancelled, and which it renews
+ * without having them.
  */
 export class LeaseKeeper {
   readonly #runtime: Runtime
@@ -125,27 +131,40 @@ export class LeaseKeeper {
     }
     for (const run of [...this.#holder.runs()]) {
       if (run.ended) continue
-      const report = run.takeReport()
+      const report = run.report()
       if (report !== undefined) reports.push([run, report])
       hold({ id: run.job.id, token: run.job.token, ...(report ?? nothing) })
     }
     for (const job of this.#holder.unstarted()) hold({ id: job.id, token: job.token, ...nothing })
     const held = [...newest.values()]
     const sentAt = this.#runtime.clock.monotonic()
-    try {
-      const { lost, cancels } = await this.#runtime.store.extend({
-        worker: this.#worker,
-        lease: this.#lease,
-        held,
-      })
-      this.#renewedAt = sentAt
-      this.#renewedWall = this.#runtime.clock.now()
-      for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
-      for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
-    } catch (error) {
-      for (const [run, report] of reports) run.restoreReport(report)
-      throw error
-    }
+    const { lost, cancels, strays } = await this.#runtime.store.extend({
+      worker: this.#worker,
+      lease: this.#lease,
+      held,
+      inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
+    })
+    this.#renewedAt = sentAt
+    this.#renewedWall = this.#runtime.clock.now()
+    for (const [run, report] of reports) run.written(report)
+    for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
+    for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
+    if (strays.length > 0) await this.#giveBack(strays)
+  }
+
+  *#leaving(): Generator<LeasedJob, void> {
+    for (const { ended, job } of this.#holder.runs()) if (ended) yield { id: job.id, token: job.token }
+    for (const { id, token } of this.#holder.leaving()) yield { id, token }
+  }
+
+  /** The question may have been on its way for long: what the worker has got since then is none. */
+  #giveBack(strays: readonly Stray[]): Promise<void> {
+    const claiming = this.#holder.claiming()
+    const mine = new Set<string>()
+    for (const { job } of this.#holder.runs()) mine.add(`${job.id} ${job.token}`)
+    for (const { id, token } of [...this.#holder.unstarted(), ...this.#leaving()]) mine.add(`${id} ${token}`)
+    const unknown = strays.filter(({ id, token, claim }) => claim !== claiming && !mine.has(`${id} ${token}`))
+    return giveBackStrays(this.#runtime, this.#worker, unknown)
   }
 
   /** Past the lease without an answer, others may run these jobs already: stop before doing more harm. */

@@ -76,6 +76,8 @@ export class Run implements JobContext {
   readonly #listener: RunListener
   #progressText: string | undefined
   #logLines: LogLine[] | undefined
+  /** How many lines came before those. */
+  #logged = 0
   #controller: AbortController | undefined
   #policy: CompiledPolicy | undefined
   #steps: Steps | undefined
@@ -190,7 +192,7 @@ export class Run implements JobContext {
       const line = { at: this.#runtime.clock.now(), level, text: clean(String(text), bounds.logText) }
       this.#logLines ??= []
       this.#logLines.push(line)
-      if (this.#logLines.length > bounds.logLines) this.#logLines.shift()
+      if (this.#logLines.length > bounds.logLines) this.#forgetLines(1)
       const { events } = this.#runtime
       if (events.wants('log')) events.emit('log', { ...this.event(), level, text: line.text })
       if (!this.ended) this.#listener.reported(this)
@@ -320,28 +322,32 @@ export class Run implements JobContext {
     return new MillraceError('LEASE_LOST', `job ${this.job.id} has ended; it can add no more jobs`)
   }
 
-  /** What was reported and not yet written; the caller writes it. */
-  takeReport(): Report | undefined {
+  /** What was reported and is not known to be written. */
+  report(): Report | undefined {
     if (this.#progressText === undefined && this.#logLines === undefined) return undefined
-    const report = { progress: this.#progressText, logs: this.#logLines }
-    this.#progressText = undefined
-    this.#logLines = undefined
-    return report
+    const logs = this.#logLines && [...this.#logLines]
+    return { progress: this.#progressText, logs, logsFrom: this.#logged }
   }
 
-  /** What goes with its outcome: also sleeps and waits that began, which nothing else must carry past it. */
-  takeLastReport(): Report | undefined {
-    const report = this.takeReport()
-    const steps = this.#lastSteps ?? this.#steps?.take() ?? []
+  /** The same as it goes with its outcome: also sleeps and waits that began, which nothing else must carry past it. */
+  lastReport(): Report | undefined {
+    this.#lastSteps ??= this.#steps?.take()
+    const steps = [...this.stepStore.unwritten(this), ...(this.#lastSteps ?? [])]
+    const report = this.report()
     return steps.length === 0 ? report : { progress: undefined, logs: undefined, ...report, steps }
   }
 
-  /** Takes back a report that could not be written; newer ones go after it. */
-  restoreReport(report: Report): void {
-    this.#progressText ??= report.progress
-    this.#lastSteps ??= report.steps
-    if (report.logs !== undefined)
-      this.#logLines = [...report.logs, ...(this.#logLines ?? [])].slice(-bounds.logLines)
+  /** The store has this report. */
+  written({ progress, logs = [], logsFrom = 0 }: Report): void {
+    if (this.#progressText === progress) this.#progressText = undefined
+    this.#forgetLines(logsFrom + logs.length - this.#logged)
+  }
+
+  #forgetLines(count: number): void {
+    if (this.#logLines === undefined || count <= 0) return
+    this.#logLines.splice(0, count)
+    this.#logged += count
+    if (this.#logLines.length === 0) this.#logLines = undefined
   }
 
   /** What every event about it tells. */

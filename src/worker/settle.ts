@@ -26,7 +26,7 @@ export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: R
   // What a failed attempt added goes with it: the next attempt will add it again.
   const added = outcome.to === 'completed' ? run?.inserts : run?.consequences
   const inserts = added === undefined ? undefined : [...added]
-  return { id, token, outcome, inserts, report: run?.takeLastReport() }
+  return { id, token, outcome, inserts, report: run?.lastReport() }
 }
 
 const firstRetryMs = 50
@@ -42,6 +42,8 @@ export class Exchange {
   readonly #worker: string
   readonly #partner: ExchangePartner
   #ended: Ended[] = []
+  /** Those of the exchange that is on its way. */
+  #sent: readonly Ended[] = []
   #scheduled = false
   #inFlight = false
   /** Woken while an exchange was on its way: its answer may be older than the news. */
@@ -91,6 +93,17 @@ export class Exchange {
     return this.#ended.length === 0 && !this.#inFlight
   }
 
+  /** Jobs whose outcomes are not known to be stored. */
+  *leaving(): Generator<ClaimedJob, void> {
+    for (const { job } of this.#sent) yield job
+    for (const { job } of this.#ended) yield job
+  }
+
+  /** The token of a claim whose answer has not come. */
+  get claiming(): string | undefined {
+    return this.#unheard?.token
+  }
+
   get stopped(): boolean {
     return this.#stopped
   }
@@ -115,6 +128,7 @@ export class Exchange {
     if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
     const ended = this.#ended
     this.#ended = []
+    this.#sent = ended
     this.#inFlight = true
     const settlements = ended.map((entry) => entry.settlement)
     this.#unheard = claim
@@ -126,6 +140,7 @@ export class Exchange {
 
   #answered(ended: readonly Ended[], claim: ClaimRequest | undefined, result: ExchangeResult): void {
     this.#inFlight = false
+    this.#sent = []
     this.#unheard = undefined
     this.#failures = 0
     for (let i = 0; i < ended.length; i++) {
@@ -142,6 +157,7 @@ export class Exchange {
 
   #unanswered(ended: readonly Ended[], error: unknown): void {
     this.#ended = [...ended, ...this.#ended]
+    this.#sent = []
     this.#failures++
     this.#runtime.events.emit('error', { error, during: 'exchange' })
     const pause = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10))

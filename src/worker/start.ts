@@ -40,9 +40,16 @@ export interface StarterParts {
 export class Starter {
   readonly #parts: StarterParts
   #starting = false
+  /** A job that has the worker to itself as soon as what was given back for it is stored. */
+  #next: ClaimedJob | undefined
 
   constructor(parts: StarterParts) {
     this.#parts = parts
+  }
+
+  /** Claimed, and neither unstarted nor in a slot. */
+  get aside(): readonly ClaimedJob[] {
+    return this.#next === undefined ? [] : [this.#next]
   }
 
   /** Leaves out those that are not to run, here or now, and settles them: they need no slot. */
@@ -108,7 +115,9 @@ export class Starter {
     const { slots, unstarted, exchange, mayStart } = this.#parts
     exchange.giveBack(unstarted.removeAll())
     slots.alone = true
+    this.#next = job
     void exchange.flushed().then(() => {
+      this.#next = undefined
       if (mayStart()) return this.#start(job)
       slots.alone = false
       exchange.giveBack([job])

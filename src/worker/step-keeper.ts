@@ -21,6 +21,8 @@ export interface StepStore {
   /** Its children of this fan stay as they ended. Resolves with false when one was replayed since it was read. */
   close(run: Run, close: FanClose): Promise<boolean>
   begin(run: Run): Promise<StepTransaction>
+  /** Steps that are being written: its outcome may overtake them. */
+  unwritten(run: Run): readonly StepRecord[]
 }
 
 /** Who hears what an answer brings besides. */
@@ -56,6 +58,7 @@ export class StepKeeper implements StepStore {
   readonly #lease: number
   readonly #listener: StepListener
   #waiting: Waiting[] = []
+  readonly #unanswered = new Set<Waiting>()
 
   constructor(runtime: Runtime, worker: string, lease: number, listener: StepListener) {
     this.#runtime = runtime
@@ -101,8 +104,16 @@ export class StepKeeper implements StepStore {
   #add(run: Run, wrote: Wrote): Promise<readonly string[]> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) gather(() => this.#flush())
-      this.#waiting.push({ run, wrote, resolve, reject })
+      const entry = { run, wrote, resolve, reject }
+      this.#waiting.push(entry)
+      this.#unanswered.add(entry)
     })
+  }
+
+  unwritten(run: Run): readonly StepRecord[] {
+    const entries = [...this.#unanswered].filter((entry) => entry.run === run)
+    // Children and the step that added them are written together, or not at all.
+    return entries.flatMap(({ wrote }) => (wrote.inserts === undefined ? (wrote.steps ?? []) : []))
   }
 
   /** Nobody else can write while it is open, so it does not outlive what its run may do, nor half a lease. */
@@ -152,7 +163,7 @@ export class StepKeeper implements StepStore {
   async #send(waiting: readonly Waiting[], failures: number): Promise<void> {
     const runs = new Map<Run, Waiting[]>()
     for (const entry of waiting) {
-      if (entry.run.ended) entry.reject(leaseLost(entry.run.job.id))
+      if (entry.run.ended) this.#reject(entry, leaseLost(entry.run.job.id))
       else runs.set(entry.run, [...(runs.get(entry.run) ?? []), entry])
     }
     if (runs.size === 0) return
@@ -179,10 +190,19 @@ export class StepKeeper implements StepStore {
 
   #answer(run: Run, entries: readonly Waiting[], isLost: boolean, open: readonly string[]): void {
     const error = isLost ? this.#lost(run) : undefined
-    for (const { resolve, reject } of entries) {
-      if (error === undefined) resolve(open)
-      else reject(error)
+    for (const entry of entries) {
+      if (error !== undefined) {
+        this.#reject(entry, error)
+        continue
+      }
+      this.#unanswered.delete(entry)
+      entry.resolve(open)
     }
+  }
+
+  #reject(entry: Waiting, error: MillraceError): void {
+    this.#unanswered.delete(entry)
+    entry.reject(error)
   }
 
   #lost({ job: { id, token } }: Run): MillraceError {

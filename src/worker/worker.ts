@@ -97,7 +97,9 @@ export class Worker {
     this.#lease = new LeaseKeeper(runtime, this.id, this.#options.lease, {
       ...holder,
       runs: () => this.#runs,
-      unstarted: () => this.#unstarted.all(),
+      unstarted: () => [...this.#unstarted.all(), ...this.#starter.aside],
+      leaving: () => this.#exchange.leaving(),
+      claiming: () => this.#exchange.claiming,
     })
     this.#storeAhead = runtime.clock.now() - runtime.clock.monotonic()
     this.#listener = {

@@ -273,6 +273,115 @@ describe('a job that was lost and claimed again by the same worker', () => {
   })
 })
 
+describe('a job under the lease of a worker that does not have it', () => {
+  test('runs after all when the claim was never heard of', async () => {
+    const mill = testMill({ jobs: [echo] })
+    const stalled: string[] = []
+    mill.on('stalled', ({ id }) => stalled.push(id))
+    const store = storeOf(mill)
+    const worker = mill.worker({ handleSignals: false, lease: '3s' })
+    await worker.start()
+    const real = store.exchange.bind(store)
+    store.exchange = async (request) => {
+      const result = await real(request)
+      if (result.claimed.length === 0) return result
+      store.exchange = real
+      return { ...result, claimed: [] }
+    }
+    const job = await mill.enqueue(echo, 5)
+    await mill.clock.advance(2_000)
+    expect(await job.state()).toBe('running')
+    await mill.clock.advance(3_000)
+    expect(await job.get()).toMatchObject({ state: 'completed', attempt: 1, crashes: 0 })
+    expect(stalled).toEqual([job.id])
+    await worker.stop()
+  })
+
+  test('runs again when the store forgot how it had ended, though its neighbour runs on', async () => {
+    const go = signal()
+    const slow = defineJob({ name: 'slow', timeout: 0, run: () => go.promise })
+    const mill = testMill({ jobs: [echo, slow] })
+    const store = storeOf(mill)
+    const jobs = [await mill.enqueue(slow, null), await mill.enqueue(echo, 5)] as const
+    const worker = mill.worker({ handleSignals: false, lease: '3s' })
+    const real = store.exchange.bind(store)
+    store.exchange = async (request) => {
+      const forgets = request.settlements.some(({ id }) => id === jobs[1].id)
+      if (!forgets) return real(request)
+      store.exchange = real
+      return { settled: request.settlements.map(() => 'applied' as const), claimed: [], opens: undefined }
+    }
+    await worker.start()
+    await mill.clock.advance(2_000)
+    expect(await Promise.all(jobs.map((job) => job.state()))).toEqual(['running', 'running'])
+    await mill.clock.advance(3_000)
+    expect(await Promise.all(jobs.map((job) => job.state()))).toEqual(['running', 'completed'])
+    go.give()
+    await mill.clock.advance(100)
+    expect(await jobs[0].get()).toMatchObject({ state: 'completed', attempt: 1 })
+    await worker.stop()
+  })
+
+  test('is none while its settlement is on its way, however long that takes', async () => {
+    const mill = testMill({ jobs: [echo] })
+    const store = storeOf(mill)
+    const worker = mill.worker({ handleSignals: false, lease: '3s' })
+    await worker.start()
+    const arrive = signal()
+    const real = store.exchange.bind(store)
+    store.exchange = async (request) => {
+      if (request.settlements.length > 0) {
+        store.exchange = real
+        await arrive.promise
+      }
+      return real(request)
+    }
+    const lost: string[] = []
+    for (const event of ['lost', 'stalled'] as const) mill.on(event, ({ id }) => lost.push(id))
+    const job = await mill.enqueue(echo, 5)
+    await mill.clock.advance(10_000)
+    expect(await job.state()).toBe('running')
+    arrive.give()
+    await mill.clock.advance(100)
+    expect(await job.get()).toMatchObject({ state: 'completed', attempt: 1 })
+    expect(lost).toEqual([])
+    await worker.stop()
+  })
+
+  test('is none when the worker heard of the claim while it asked', async () => {
+    const go = signal()
+    let runs = 0
+    const count = () => {
+      runs++
+      return go.promise
+    }
+    const slow = defineJob({ name: 'slow', timeout: 0, run: count })
+    const mill = testMill({ jobs: [slow] })
+    const store = storeOf(mill)
+    const worker = mill.worker({ handleSignals: false, lease: '3s' })
+    await worker.start()
+    const real = store.extend.bind(store)
+    const late = signal()
+    // The store does what was asked before the claim, and a lease after it.
+    store.extend = async (request) => {
+      await late.promise
+      return real(request)
+    }
+    await mill.clock.advance(1_100)
+    const job = await mill.enqueue(slow, null)
+    await mill.clock.advance(2_950)
+    mill.clock.jump(100)
+    late.give()
+    await mill.clock.advance(500)
+    expect(await job.state()).toBe('running')
+    go.give()
+    await mill.clock.advance(500)
+    expect(await job.get()).toMatchObject({ state: 'completed', attempt: 1 })
+    expect(runs).toBe(1)
+    await worker.stop()
+  })
+})
+
 test('a listener of the store that throws harms neither the verb nor the other listeners', async () => {
   const mill = testMill()
   const store = storeOf(mill)

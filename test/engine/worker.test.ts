@@ -144,7 +144,7 @@ describe('a worker', () => {
     mill.on('retrying', () => told.push('retrying'))
     mill.on('cancelled', ({ reason }) => told.push(`cancelled: ${reason}`))
     // The worker hears of cancels through its renewals only.
-    vi.spyOn(storeOf(mill), 'extend').mockResolvedValue({ lost: [], cancels: [], open: [] })
+    vi.spyOn(storeOf(mill), 'extend').mockResolvedValue({ lost: [], cancels: [], open: [], strays: [] })
     const job = await mill.enqueue(doomed, null)
     await mill.drain()
     expect(await job.get()).toMatchObject({ state: 'cancelled', cancelReason: 'not needed' })

@@ -68,6 +68,8 @@ class Story {
   /** Replaced as a whole, so that a reader keeps what it was given. */
   attempts: readonly AttemptRecord[] = none
   logs: readonly LogLine[] = none
+  /** Lines that the run of a claim has written: a report may arrive twice, by a renewal and with the outcome. */
+  logged: { readonly claim: string; readonly lines: number } | undefined = undefined
   steps: Steps | undefined = undefined
   /** The signals that a blocked job waits for. */
   waits: readonly SignalWait[] | undefined = undefined

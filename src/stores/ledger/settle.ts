@@ -65,7 +65,7 @@ function settleOne(
     tables.jobs.delete(entry.job.id)
   } else {
     // Before it waits: what ends its wait is written over the step that began it.
-    if (report !== undefined) writeReport(tables, entry, report)
+    if (report !== undefined) writeReport(tables, entry, lease, report)
     apply(tables, entry, outcome, lease, now)
   }
   if (isFinal(outcome.to)) childEnded(tables, entry, outcome.to, outcome, now)

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 import type { FinalState, JobState, LogLine, NewJob } from '../../core/job.js'
-import type { JobQuery } from '../../core/store.js'
+import type { JobQuery, LeasedJob } from '../../core/store.js'
 import type { Causes } from './causes.js'
 import type { Holders } from './dedupe.js'
 import { Entry } from './entry.js'
@@ -89,6 +89,11 @@ export abstract class Tables {
   /** What its worker has to present. */
   tokenOf(_entry: Entry, lease: Lease): string {
     return lease.token
+  }
+
+  /** The claim that a worker's job came with, by what it presents; undefined for a token of another job. */
+  claimOf({ token }: LeasedJob): string | undefined {
+    return token
   }
 
   enter(entry: Entry, state: Exclude<JobState, 'running'>, rank: number): void {

@@ -7,6 +7,7 @@ export interface Worker {
   /** Of a claim that has jobs still; or of the latest one, so that its repetition is known in any case. */
   leaseOf(token: string): Lease | undefined
   newLease(token: string, at: number): Lease
+  leases(): Iterable<Lease>
   /** Up to `most` of its jobs, in the order of the line. */
   held(most: number): readonly Entry[]
 }
@@ -16,6 +17,8 @@ export interface Lease {
   readonly worker: Worker
   readonly token: string
   readonly at: number
+  /** How many jobs it has. */
+  readonly size: number
   add(entry: Entry): void
   drop(entry: Entry): void
   /** As they were claimed. */

@@ -59,6 +59,10 @@ export class MemoryWorker implements Worker {
     return lease
   }
 
+  leases(): Iterable<MemoryLease> {
+    return this.#leases.values()
+  }
+
   /** Called when a lease has no jobs any more. */
   ended(lease: MemoryLease): void {
     if (lease !== this.#latest) this.#leases.delete(lease.token)

@@ -164,7 +164,10 @@ function advise(state: string): [ErrorCode, string] {
   if (state.startsWith('28') || state === '3D000' || state === '57P04')
     return ['STORE_REFUSED', 'check user, password and database of the URL']
   if (state === '42P01' || state === '42883' || state === '3F000')
-    return ['STORE_FAILED', 'something of the schema is missing: was it dropped, or restored in part?']
+    return [
+      'STORE_FAILED',
+      'something of the schema is missing: was it dropped, restored in part, or taken away by a newer Millrace?',
+    ]
   return ['STORE_FAILED', 'nothing was written']
 }
 

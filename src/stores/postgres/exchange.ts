@@ -46,7 +46,7 @@ export class Exchanger {
     this.#names = names
     this.#now = now
     this.#text = inSchema(
-      'SELECT * FROM {schema}.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, false)',
+      'SELECT * FROM {schema}.exchange_{set}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, false)',
       schema,
     )
   }

@@ -60,10 +60,13 @@ export class Inserter {
   constructor(names: Names, schema: string, now: () => number | null) {
     this.#names = names
     this.#now = now
-    this.#within = inSchema(`SELECT at, duplicates, ${transactionId} FROM {schema}.insert_within($1)`, schema)
+    this.#within = inSchema(
+      `SELECT at, duplicates, ${transactionId} FROM {schema}.insert_within_{set}($1)`,
+      schema,
+    )
     this.#stage = inSchema('INSERT INTO {schema}.arrival (jobs) VALUES ($1)', schema)
     this.#text = inSchema(
-      'SELECT * FROM {schema}.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)',
+      'SELECT * FROM {schema}.insert_jobs_{set}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)',
       schema,
     )
   }

@@ -2,28 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../core/errors.js'
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
+import { functionSet, functions } from './functions.js'
 import type { Timeouts } from './options.js'
 import { inSchema, lockKey, quote } from './schema.js'
-import {
-  migrations as all,
-  done,
-  enqueue,
-  exchange,
-  insert,
-  kind,
-  prune,
-  settle,
-  take,
-} from './sql.generated.js'
+import { migrations as all } from './sql.generated.js'
 import { deskFunctions } from './statements.js'
 import type { Queryable, Transaction } from './transaction.js'
 
-/** What runs in the server. Made anew with each migration, so that the newest process has its own. */
-const functions = [kind, insert, enqueue, take, settle, exchange, done, prune]
-
 type Migration = (typeof all)[number]
 
-/** Brings the schema to this version, forward only. Safe when many processes start at once. */
+/**
+ * Brings the schema to this version, forward only, and adds the functions of this version to those of others. Safe when
+ * many processes start at once.
+ */
 export async function migrate(
   connection: Connection,
   schema: string,
@@ -31,7 +22,7 @@ export async function migrate(
 ): Promise<void> {
   const latest = migrations.at(-1)?.version ?? 0
   const deadline = performance.now() + patienceMs
-  while ((await known(connection, schema, latest)) < latest) {
+  while (!(await isReady(connection, schema, latest))) {
     const took = await connection.transaction((transaction) => next(transaction, schema, migrations), {
       timeouts,
     })
@@ -54,25 +45,38 @@ const timeouts: Timeouts = {
   connect: 5_000,
 }
 
-/** The version that the schema has; refused when this process is too old for it. */
-async function known(server: Queryable, schema: string, latest: number): Promise<number> {
-  const current = await version(server, schema)
-  if (current > latest) throw tooNew(schema, current, latest)
-  return current
+/** Refused when this process is too old for the schema. */
+async function isReady(server: Queryable, schema: string, latest: number): Promise<boolean> {
+  const { version, hasFunctions } = await stateOf(server, schema)
+  if (version > latest) throw tooNew(schema, version, latest)
+  return version === latest && hasFunctions
 }
 
-async function version(server: Queryable, schema: string): Promise<number> {
-  const { rows } = await server.query<{ exists: boolean }>({ text: tableExists }, [schema])
-  if (rows[0]?.exists !== true) return 0
+interface State {
+  readonly version: number
+  /** Those of this version are there. They are made together, so one of them tells. */
+  readonly hasFunctions: boolean
+}
+
+async function stateOf(server: Queryable, schema: string): Promise<State> {
+  const { rows } = await server.query<{ exists: boolean; hasFunctions: boolean }>({ text: whatExists }, [
+    schema,
+    `exchange_${functionSet}`,
+  ])
+  const { exists = false, hasFunctions = false } = rows[0] ?? {}
+  if (!exists) return { version: 0, hasFunctions }
   const text = inSchema('SELECT coalesce(max(version), 0) AS version FROM {schema}.migration', schema)
-  return (await server.query<{ version: number }>({ text })).rows[0]?.version ?? 0
+  const { rows: found } = await server.query<{ version: number }>({ text })
+  return { version: found[0]?.version ?? 0, hasFunctions }
 }
 
-const tableExists = `SELECT EXISTS (
+const whatExists = `SELECT EXISTS (
   SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname = $1 AND c.relname = 'migration') AS exists`
+  WHERE n.nspname = $1 AND c.relname = 'migration') AS exists, EXISTS (
+  SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+  WHERE n.nspname = $1 AND p.proname = $2) AS "hasFunctions"`
 
-/** One migration, one transaction. False: another process is at it. */
+/** One migration, one transaction; at last the functions. False: another process is at it. */
 async function next(
   transaction: Transaction,
   schema: string,
@@ -85,15 +89,27 @@ async function next(
   if (rows[0]?.taken !== true) return false
   await createSchema(transaction, schema)
   // Read again under the lock: another process may have migrated in between.
-  const current = await version(transaction, schema)
-  const migration = migrations.find((candidate) => candidate.version === current + 1)
-  if (migration === undefined) return true
-  await transaction.script(inSchema(migration.sql, schema))
+  const { version, hasFunctions } = await stateOf(transaction, schema)
+  const migration = migrations.find((candidate) => candidate.version === version + 1)
+  if (migration !== undefined) await apply(transaction, schema, migration)
+  else if (!hasFunctions) await makeFunctions(transaction, schema)
+  return true
+}
+
+async function apply(
+  transaction: Transaction,
+  schema: string,
+  { version, name, sql }: Migration,
+): Promise<void> {
+  await transaction.script(inSchema(sql, schema))
+  const text = inSchema('INSERT INTO {schema}.migration (version, name) VALUES ($1, $2)', schema)
+  await transaction.query({ text }, [version, name])
+}
+
+/** Only `enqueue`, which others call, has the same name in every version: the one that came last stands. */
+async function makeFunctions(transaction: Transaction, schema: string): Promise<void> {
   for (const text of functions) await transaction.script(inSchema(text, schema))
   for (const text of deskFunctions(schema)) await transaction.script(text)
-  const text = inSchema('INSERT INTO {schema}.migration (version, name) VALUES ($1, $2)', schema)
-  await transaction.query({ text }, [migration.version, migration.name])
-  return true
 }
 
 /** Not with IF NOT EXISTS alone: that needs the right to create one even where it exists. */

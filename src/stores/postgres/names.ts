@@ -32,7 +32,7 @@ export class Names {
     const key = kindKey(of.queue, of.name, of.lane)
     const known = this.#kinds.get(key)
     if (known !== undefined) return known.kind
-    const named = await this.#ask<Named>('SELECT kind, queue FROM {schema}.kind_number($1, $2, $3)', [
+    const named = await this.#ask<Named>('SELECT kind, queue FROM {schema}.kind_number_{set}($1, $2, $3)', [
       of.queue,
       of.name,
       of.lane,
@@ -55,7 +55,7 @@ export class Names {
   async queue(name: string): Promise<number> {
     const known = this.#queues.get(name)
     if (known !== undefined) return known
-    const { num } = await this.#ask<{ num: number }>('SELECT {schema}.queue_number($1) AS num', [name])
+    const { num } = await this.#ask<{ num: number }>('SELECT {schema}.queue_number_{set}($1) AS num', [name])
     this.#queues.set(name, num)
     return num
   }

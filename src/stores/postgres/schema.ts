@@ -1,6 +1,7 @@
 /** Names that are made of the schema's: so that two systems in one database never meet. */
 import { createHash } from 'node:crypto'
 import { invalid } from '../../core/options.js'
+import { functionSet } from './functions.js'
 
 const longest = 48
 
@@ -17,9 +18,17 @@ export function checkSchema(name: string): string {
   return name
 }
 
-/** A statement or a migration for this schema: each `{schema}` becomes its quoted name, `{barrier}` the number of a lock. */
+/** A statement or a migration for this schema. */
 export function inSchema(sql: string, schema: string): string {
-  return sql.replaceAll('{schema}', quote(schema)).replaceAll('{barrier}', lockKey(schema, 'barrier'))
+  return Object.entries(partsOf(schema)).reduce(
+    (text, [part, value]) => text.replaceAll(`{${part}}`, value),
+    sql,
+  )
+}
+
+/** What stands in statements in braces: the schema's quoted name, the number of a lock, and which functions are called. */
+export function partsOf(schema: string) {
+  return { schema: quote(schema), barrier: lockKey(schema, 'barrier'), set: functionSet }
 }
 
 export function quote(name: string): string {

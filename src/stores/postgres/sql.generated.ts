@@ -2,7 +2,7 @@
 
 export const done = `
 -- cut_done(seqs): takes jobs out of the runs of completed ones; their rows stay. What is left of a run keeps its results.
-CREATE OR REPLACE FUNCTION {schema}.cut_done(seqs bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.cut_done_{set}(seqs bigint[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -82,27 +82,27 @@ DECLARE
   job_id text; in_queue text; in_lane int; attempts int; crashes int; overrides text; run_at float8; tags text; metadata text;
   in_group text; has_key text; dedupe jsonb; gated boolean; kind int;
 BEGIN
-  PERFORM {schema}.expect(jsonb_typeof(o) = 'object', 'options', o, 'an object');
-  PERFORM {schema}.expect(false, 'option', to_jsonb(k), 'one of ' || array_to_string(known, ', '))
+  PERFORM {schema}.expect_{set}(jsonb_typeof(o) = 'object', 'options', o, 'an object');
+  PERFORM {schema}.expect_{set}(false, 'option', to_jsonb(k), 'one of ' || array_to_string(known, ', '))
   FROM jsonb_object_keys(o) k WHERE k <> ALL (known);
 
-  PERFORM {schema}.expect(coalesce(enqueue.name ~ (name_pattern COLLATE "C"), false), 'name', to_jsonb(enqueue.name), name_words);
-  PERFORM {schema}.expect(octet_length(body) <= 1048576, 'input', to_jsonb(octet_length(body)), 'at most 1048576 bytes');
-  job_id := coalesce({schema}.text_option(o, 'id', '^[A-Za-z0-9_.:@#=+/-]{1,128}$',
-    '1 to 128 letters, digits or any of _ . : @ # = + / -'), {schema}.new_id(at));
-  in_queue := coalesce({schema}.text_option(o, 'queue', name_pattern, name_words), 'default');
-  in_lane := array_position('{critical,high,default,low}'::text[], coalesce({schema}.text_option(o, 'priority',
+  PERFORM {schema}.expect_{set}(coalesce(enqueue.name ~ (name_pattern COLLATE "C"), false), 'name', to_jsonb(enqueue.name), name_words);
+  PERFORM {schema}.expect_{set}(octet_length(body) <= 1048576, 'input', to_jsonb(octet_length(body)), 'at most 1048576 bytes');
+  job_id := coalesce({schema}.text_option_{set}(o, 'id', '^[A-Za-z0-9_.:@#=+/-]{1,128}$',
+    '1 to 128 letters, digits or any of _ . : @ # = + / -'), {schema}.new_id_{set}(at));
+  in_queue := coalesce({schema}.text_option_{set}(o, 'queue', name_pattern, name_words), 'default');
+  in_lane := array_position('{critical,high,default,low}'::text[], coalesce({schema}.text_option_{set}(o, 'priority',
     '^(critical|high|default|low)$', 'one of critical, high, default, low'), 'default')) - 1;
-  attempts := coalesce({schema}.whole_option(o, 'maxAttempts', 1, 10000), 3);
-  crashes := coalesce({schema}.whole_option(o, 'maxCrashes', 1, 10000), 3);
-  overrides := '{"version":' || {schema}.whole_option(o, 'version', 1, 1000000000) || '}';
-  run_at := {schema}.due_option(o, at);
-  tags := {schema}.tags_option(nullif(o->'tags', 'null'));
+  attempts := coalesce({schema}.whole_option_{set}(o, 'maxAttempts', 1, 10000), 3);
+  crashes := coalesce({schema}.whole_option_{set}(o, 'maxCrashes', 1, 10000), 3);
+  overrides := '{"version":' || {schema}.whole_option_{set}(o, 'version', 1, 1000000000) || '}';
+  run_at := {schema}.due_option_{set}(o, at);
+  tags := {schema}.tags_option_{set}(nullif(o->'tags', 'null'));
   metadata := nullif(o->'metadata', 'null')::text;
-  PERFORM {schema}.expect(octet_length(metadata) <= 16384, 'metadata', to_jsonb(octet_length(metadata)), 'at most 16384 bytes');
-  in_group := {schema}.key_option(o, 'group');
-  has_key := {schema}.key_option(o, 'key');
-  dedupe := {schema}.dedupe_option(nullif(o->'dedupe', 'null'), run_at IS NOT NULL);
+  PERFORM {schema}.expect_{set}(octet_length(metadata) <= 16384, 'metadata', to_jsonb(octet_length(metadata)), 'at most 16384 bytes');
+  in_group := {schema}.key_option_{set}(o, 'group');
+  has_key := {schema}.key_option_{set}(o, 'key');
+  dedupe := {schema}.dedupe_option_{set}(nullif(o->'dedupe', 'null'), run_at IS NOT NULL);
 
   gated := EXISTS (
     SELECT 1 FROM {schema}.gate g WHERE g.scope = 'job' AND g.owner = '' AND g.name = enqueue.name AND g.active);
@@ -112,7 +112,7 @@ BEGIN
   END IF;
 
   IF kind IS NOT NULL THEN
-    PERFORM {schema}.insert_jobs(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
+    PERFORM {schema}.insert_jobs_{set}(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
       CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, metadata, false);
   ELSE
     -- The first one of its kind too: who makes a kind holds up all others that want it, and this transaction may take long.
@@ -128,7 +128,7 @@ END
 $$;
 
 -- Raises 22023 unless it is so. What is absent is as expected.
-CREATE OR REPLACE FUNCTION {schema}.expect(so boolean, field text, value jsonb, expected text) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.expect_{set}(so boolean, field text, value jsonb, expected text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,25 +141,25 @@ $$;
 
 -- Options by kind. \`path\` stands before the field's name in errors.
 
-CREATE OR REPLACE FUNCTION {schema}.text_option(options jsonb, field text, pattern text, expected text, path text DEFAULT '')
+CREATE OR REPLACE FUNCTION {schema}.text_option_{set}(options jsonb, field text, pattern text, expected text, path text DEFAULT '')
 RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  PERFORM {schema}.expect(jsonb_typeof(options->field) IN ('string', 'null') AND options->>field ~ (pattern COLLATE "C"),
+  PERFORM {schema}.expect_{set}(jsonb_typeof(options->field) IN ('string', 'null') AND options->>field ~ (pattern COLLATE "C"),
     path || field, options->field, expected);
   RETURN options->>field;
 END
 $$;
 
 -- Of groups and keys: a number is taken for its text.
-CREATE OR REPLACE FUNCTION {schema}.key_option(options jsonb, field text, path text DEFAULT '') RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.key_option_{set}(options jsonb, field text, path text DEFAULT '') RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  PERFORM {schema}.expect(
+  PERFORM {schema}.expect_{set}(
     jsonb_typeof(options->field) IN ('string', 'number', 'null')
       AND options->>field ~ '^[^\\u0001-\\u001f\\u007f-\\u009f]{1,128}$',
     path || field, options->field, 'a text of 1 to 128 characters without control characters');
@@ -167,7 +167,7 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION {schema}.whole_option(options jsonb, field text, lowest bigint, highest bigint, path text DEFAULT '')
+CREATE OR REPLACE FUNCTION {schema}.whole_option_{set}(options jsonb, field text, lowest bigint, highest bigint, path text DEFAULT '')
 RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -178,26 +178,26 @@ DECLARE
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
   IF jsonb_typeof(value) = 'number' THEN number := value; END IF;
-  PERFORM {schema}.expect(coalesce(number BETWEEN lowest AND highest AND number % 1 = 0, false), path || field, value,
+  PERFORM {schema}.expect_{set}(coalesce(number BETWEEN lowest AND highest AND number % 1 = 0, false), path || field, value,
     format('a whole number from %s to %s', lowest, highest));
   RETURN number;
 END
 $$;
 
 -- When the job is due, in epoch milliseconds; null: now.
-CREATE OR REPLACE FUNCTION {schema}.due_option(options jsonb, at bigint) RETURNS float8
+CREATE OR REPLACE FUNCTION {schema}.due_option_{set}(options jsonb, at bigint) RETURNS float8
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 AS $$
 DECLARE
   longest CONSTANT bigint := 315576000000;
-  delay CONSTANT bigint := {schema}.whole_option(options, 'delay', 0, longest);
+  delay CONSTANT bigint := {schema}.whole_option_{set}(options, 'delay', 0, longest);
   value CONSTANT jsonb := nullif(options->'runAt', 'null');
   due numeric;  -- JSON has numbers that no float8 can hold
 BEGIN
   IF value IS NULL THEN RETURN at + nullif(delay, 0); END IF;
-  PERFORM {schema}.expect(delay IS NULL, 'runAt', value, 'either delay or runAt, not both');
+  PERFORM {schema}.expect_{set}(delay IS NULL, 'runAt', value, 'either delay or runAt, not both');
   IF jsonb_typeof(value) = 'number' THEN
     due := value;
   ELSIF options->>'runAt' ~ '^\\d{4}-\\d\\d-\\d\\d' THEN
@@ -207,22 +207,22 @@ BEGIN
       due := NULL;
     END;
   END IF;
-  PERFORM {schema}.expect(coalesce(due BETWEEN 0 AND at + longest, false), 'runAt', value,
+  PERFORM {schema}.expect_{set}(coalesce(due BETWEEN 0 AND at + longest, false), 'runAt', value,
     'epoch milliseconds or a time such as 2030-01-31T12:00:00Z, at most 10 years from now');
   RETURN round(due);
 END
 $$;
 
 -- A JSON text; null: none.
-CREATE OR REPLACE FUNCTION {schema}.tags_option(value jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.tags_option_{set}(value jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
-  PERFORM {schema}.expect(CASE WHEN jsonb_typeof(value) = 'array' THEN jsonb_array_length(value) <= 16 ELSE false END,
+  PERFORM {schema}.expect_{set}(CASE WHEN jsonb_typeof(value) = 'array' THEN jsonb_array_length(value) <= 16 ELSE false END,
     'tags', value, 'an array of at most 16 strings');
-  PERFORM {schema}.expect(jsonb_typeof(e.tag) = 'string' AND e.tag #>> '{}' ~ ('^[A-Za-z0-9_.:@#=+/-]{1,64}$' COLLATE "C"),
+  PERFORM {schema}.expect_{set}(jsonb_typeof(e.tag) = 'string' AND e.tag #>> '{}' ~ ('^[A-Za-z0-9_.:@#=+/-]{1,64}$' COLLATE "C"),
     format('tags[%s]', e.nth - 1), e.tag, '1 to 64 letters, digits or any of _ . : @ # = + / -')
   FROM jsonb_array_elements(value) WITH ORDINALITY e (tag, nth);
   RETURN (
@@ -233,7 +233,7 @@ END
 $$;
 
 -- As compileDedupe in core/traffic/options.ts makes it.
-CREATE OR REPLACE FUNCTION {schema}.dedupe_option(value jsonb, has_time boolean) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {schema}.dedupe_option_{set}(value jsonb, has_time boolean) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -243,18 +243,18 @@ DECLARE
   key text; mode text; span bigint; most bigint;
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
-  PERFORM {schema}.expect(false, 'option', to_jsonb('dedupe.' || k), 'one of key, mode, window, most')
+  PERFORM {schema}.expect_{set}(false, 'option', to_jsonb('dedupe.' || k), 'one of key, mode, window, most')
   FROM jsonb_object_keys(rule) k WHERE k NOT IN ('key', 'mode', 'window', 'most');
-  key := {schema}.key_option(rule, 'key', 'dedupe.');
+  key := {schema}.key_option_{set}(rule, 'key', 'dedupe.');
   IF key IS NULL THEN RETURN NULL; END IF;
-  mode := coalesce({schema}.text_option(rule, 'mode', '^(until-done|throttle|debounce|replace)$',
+  mode := coalesce({schema}.text_option_{set}(rule, 'mode', '^(until-done|throttle|debounce|replace)$',
     'one of until-done, throttle, debounce, replace', 'dedupe.'), 'until-done');
-  span := {schema}.whole_option(rule, 'window', 0, longest, 'dedupe.');
-  most := {schema}.whole_option(rule, 'most', coalesce(span, 0), longest, 'dedupe.');
-  PERFORM {schema}.expect((mode IN ('throttle', 'debounce')) = (span IS NOT NULL), 'dedupe.window', rule->'window',
+  span := {schema}.whole_option_{set}(rule, 'window', 0, longest, 'dedupe.');
+  most := {schema}.whole_option_{set}(rule, 'most', coalesce(span, 0), longest, 'dedupe.');
+  PERFORM {schema}.expect_{set}((mode IN ('throttle', 'debounce')) = (span IS NOT NULL), 'dedupe.window', rule->'window',
     CASE WHEN span IS NULL THEN 'milliseconds for ' ELSE 'none for ' END || mode);
-  PERFORM {schema}.expect(most IS NULL OR mode = 'debounce', 'dedupe.most', rule->'most', 'none for ' || mode);
-  PERFORM {schema}.expect(NOT (mode = 'debounce' AND has_time), 'dedupe.mode', rule->'mode',
+  PERFORM {schema}.expect_{set}(most IS NULL OR mode = 'debounce', 'dedupe.most', rule->'most', 'none for ' || mode);
+  PERFORM {schema}.expect_{set}(NOT (mode = 'debounce' AND has_time), 'dedupe.mode', rule->'mode',
     'another mode, or no delay and runAt: debounce decides when it starts');
   RETURN jsonb_build_object('key', key, 'mode', mode, 'window', coalesce(span, 0),
     'most', coalesce(most, least(coalesce(span, 0) * 10, longest)));
@@ -262,7 +262,7 @@ END
 $$;
 
 -- A UUID, version 7, as system/ids.ts makes them.
-CREATE OR REPLACE FUNCTION {schema}.new_id(at bigint) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.new_id_{set}(at bigint) RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -301,7 +301,7 @@ export const exchange = `
 --   extras     JSON: [[index, overrides, tags, metadata, rest], ...] of those that have any; null when none has
 -- Errors. MR001: something here is not plain; nothing was done, and the desk has to do the whole of it. So do 55P03 and
 -- 40P01, when somebody else holds what is settled, and 54000, when the claimed jobs are too large for one text.
-CREATE OR REPLACE FUNCTION {schema}.exchange(
+CREATE OR REPLACE FUNCTION {schema}.exchange_{set}(
   now bigint, worker text,
   tokens text[], ended int[], settled bigint[], results text, rests text,
   claim text, lease bigint, room int[], picks bigint[], odd boolean,
@@ -338,17 +338,17 @@ BEGIN
 
   IF claim IS NOT NULL THEN
     -- Asked again: what it has taken and still holds, if anything.
-    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange.worker;
+    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
     again := FOUND OR coalesce(claim = (
       SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
     IF NOT again THEN
       -- Before anything is settled: this may wait for a run that others hold, and who waits must hold nothing.
-      held := {schema}.take(room, picks);
+      held := {schema}.take_{set}(room, picks);
     END IF;
   END IF;
 
   IF tokens IS NOT NULL THEN
-    lost := {schema}.settle(at, worker, tokens, settled, results, rests);
+    lost := {schema}.settle_{set}(at, worker, tokens, settled, results, rests);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;
@@ -452,7 +452,7 @@ export const insert = `
 --              job that stands, 2 when it runs
 -- Errors. 23502: the lists differ in length. 23503: a kind is unknown. 55P03, 40P01: another call is adding the same ids;
 -- try again. 23505: see fresh. MR001: a queue has limits; the desk has to do it.
-CREATE OR REPLACE FUNCTION {schema}.insert_jobs(
+CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
   delays float8[], run_ats float8[], overrides text, tags text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
@@ -508,9 +508,9 @@ BEGIN
       FROM (
         SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input,
           -- Empty arrays where there is none: the others go on beside them.
-          unnest(string_to_array(insert_jobs.overrides, sep, '')) AS overrides,
-          unnest(string_to_array(insert_jobs.tags, sep, '')) AS tags,
-          unnest(string_to_array(insert_jobs.metadata, sep, '')) AS metadata
+          unnest(string_to_array(insert_jobs_{set}.overrides, sep, '')) AS overrides,
+          unnest(string_to_array(insert_jobs_{set}.tags, sep, '')) AS tags,
+          unnest(string_to_array(insert_jobs_{set}.metadata, sep, '')) AS metadata
       ) s
     ) u
     ON CONFLICT (id) DO NOTHING;
@@ -570,7 +570,7 @@ $$;
 -- insert_within(payload) -> at, duplicates: the same in a transaction of a caller's, over any driver: all parameters as one JSON
 -- text. \`at\` is null when a queue has limits, or when the caller's snapshot is too old to see a kind, and nothing was done: an
 -- error would end the transaction.
-CREATE OR REPLACE FUNCTION {schema}.insert_within(payload text, OUT at bigint, OUT duplicates text)
+CREATE OR REPLACE FUNCTION {schema}.insert_within_{set}(payload text, OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -584,13 +584,13 @@ BEGIN
   ) THEN
     RETURN;
   END IF;
-  SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs(
+  SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs_{set}(
     (p->>'now')::bigint, kinds, ARRAY(SELECT e::int FROM json_array_elements_text(p->'limits') e), p->>'ids', p->>'inputs',
-    {schema}.floats(p->'delays'), {schema}.floats(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
+    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
 END
 $$;
 
-CREATE OR REPLACE FUNCTION {schema}.floats(list json) RETURNS float8[]
+CREATE OR REPLACE FUNCTION {schema}.floats_{set}(list json) RETURNS float8[]
 LANGUAGE sql STABLE
 AS $$
   SELECT CASE WHEN json_typeof(list) = 'array' THEN ARRAY(SELECT e::float8 FROM json_array_elements_text(list) e) END
@@ -601,30 +601,30 @@ export const kind = `
 -- kind_number(queue, name, lane) -> int: the number of a kind, made on first use, and of its queue.
 -- For a connection of the client's own, outside any transaction: who makes a row holds up all others that want it until
 -- it commits. Always the queue first, so that two of them cannot wait for each other.
-CREATE OR REPLACE FUNCTION {schema}.kind_number(queue_name text, kind_name text, kind_lane int,
+CREATE OR REPLACE FUNCTION {schema}.kind_number_{set}(queue_name text, kind_name text, kind_lane int,
   OUT kind int, OUT queue int)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  queue := {schema}.queue_number(queue_name);
+  queue := {schema}.queue_number_{set}(queue_name);
   LOOP
     SELECT k.num INTO kind FROM {schema}.kind k
-    WHERE k.queue = kind_number.queue AND k.name = kind_name AND k.lane = kind_lane;
+    WHERE k.queue = kind_number_{set}.queue AND k.name = kind_name AND k.lane = kind_lane;
     EXIT WHEN FOUND;
     -- Who gives a definition limits tells the queues that have such jobs, and waits for those that are about to.
     PERFORM pg_advisory_xact_lock_shared({barrier});
-    INSERT INTO {schema}.kind (queue, name, lane) VALUES (kind_number.queue, kind_name, kind_lane)
+    INSERT INTO {schema}.kind (queue, name, lane) VALUES (kind_number_{set}.queue, kind_name, kind_lane)
     ON CONFLICT DO NOTHING;
     IF EXISTS (SELECT 1 FROM {schema}.gate g WHERE g.scope = 'job' AND g.owner = '' AND g.name = kind_name AND g.active) THEN
-      UPDATE {schema}.queue q SET traffic = true WHERE q.num = kind_number.queue AND NOT q.traffic;
+      UPDATE {schema}.queue q SET traffic = true WHERE q.num = kind_number_{set}.queue AND NOT q.traffic;
     END IF;
   END LOOP;
 END
 $$;
 
 -- queue_number(name) -> int: the same of a queue.
-CREATE OR REPLACE FUNCTION {schema}.queue_number(queue_name text, OUT num int)
+CREATE OR REPLACE FUNCTION {schema}.queue_number_{set}(queue_name text, OUT num int)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -661,7 +661,7 @@ SELECT last FROM {schema}.number
 SELECT nextval('{schema}.position') AS first FROM generate_series(1, $1)
 `,
   newKind: `
-SELECT {schema}.kind_number($1, $2, $3)
+SELECT {schema}.kind_number_{set}($1, $2, $3)
 `,
   newQueue: `
 INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
@@ -910,7 +910,7 @@ export const prune = `
 -- prune(now, most, keep) -> int: deletes up to \`most\` jobs in \`done\`: those that have expired and, when there are far more
 -- completed ones than are to be kept, the ones closest to their expiry. Returns how many. The few others that are too many
 -- are left to the desk, which knows which of them are needed.
-CREATE OR REPLACE FUNCTION {schema}.prune(now bigint, most int, keep bigint) RETURNS int
+CREATE OR REPLACE FUNCTION {schema}.prune_{set}(now bigint, most int, keep bigint) RETURNS int
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -1076,7 +1076,7 @@ ORDER BY hit DESC, nth
 export const settle = `
 -- settle(at, worker, tokens, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
 -- under; what goes in and comes out as there.
-CREATE OR REPLACE FUNCTION {schema}.settle(
+CREATE OR REPLACE FUNCTION {schema}.settle_{set}(
   at bigint, worker text, tokens text[], settled bigint[], results text, rests text) RETURNS text
 LANGUAGE plpgsql
 AS $$
@@ -1110,7 +1110,7 @@ BEGIN
   -- In order, so that two calls with the same claims do not wait for each other.
   FOR l IN
     SELECT t.token, t.at, t.undone, t.spans FROM {schema}.lease t
-    WHERE t.token = ANY (tokens) AND t.worker = settle.worker ORDER BY t.token FOR UPDATE
+    WHERE t.token = ANY (tokens) AND t.worker = settle_{set}.worker ORDER BY t.token FOR UPDATE
   LOOP
     k := array_position(tokens, l.token);
     undone[k] := l.undone;
@@ -1184,7 +1184,7 @@ BEGIN
       JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
     ), kept AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
-      SELECT d.last, d.first, d.at, settle.at, d.until, d.results
+      SELECT d.last, d.first, d.at, settle_{set}.at, d.until, d.results
       FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, completed, total_completed)
@@ -1236,7 +1236,7 @@ BEGIN
       UPDATE {schema}.lease t SET undone = t.undone - ended[e] WHERE t.token = tokens[k];
     ELSE
       UPDATE {schema}.lease t
-      SET undone = t.undone - ended[e], spans = {schema}.cut(t.spans, keep_first || back_seq, keep_last || back_seq)
+      SET undone = t.undone - ended[e], spans = {schema}.cut_{set}(t.spans, keep_first || back_seq, keep_last || back_seq)
       WHERE t.token = tokens[k];
     END IF;
   END LOOP;
@@ -1245,7 +1245,7 @@ END
 $$;
 
 -- cut(spans, firsts, lasts) -> spans: without these ranges, each of which lies within one of the spans, or in none.
-CREATE OR REPLACE FUNCTION {schema}.cut(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.cut_{set}(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
 AS $$
   -- What lies between two cuts of a span, or between one and an end of it.
@@ -1267,7 +1267,7 @@ export const take = `
 -- take(room, picks) -> spans: takes runs out of \`ready\` by the rule of takeByPicks in core/lanes.ts: first each lane's
 -- share, then what is left of the room in the order of the picks. Returns first, last, first, last ... in the order in
 -- which they were taken. A part of exchange, whose settings it runs under; room and picks as there.
-CREATE OR REPLACE FUNCTION {schema}.take(room int[], picks bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.take_{set}(room int[], picks bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -1446,7 +1446,7 @@ INSERT INTO {schema}.ready (queue, lane, first, last)
 SELECT queue, lane, first, last FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
 `,
   cutDone: `
-SELECT {schema}.cut_done($1::bigint[])
+SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
   waits: `
 INSERT INTO {schema}.waiting (seq, place, rank)

@@ -1,5 +1,6 @@
+import { planned, plannedFunction } from './functions.js'
 import { bind, type Value } from './literal.js'
-import { lockKey, quote } from './schema.js'
+import { partsOf } from './schema.js'
 import { load, select } from './sql.generated.js'
 
 /** The statements of one schema, with their parts put in. */
@@ -14,7 +15,7 @@ export class Statements {
     parts: Readonly<Record<string, string>> = {},
   ) {
     this.#source = source
-    this.#parts = { schema: quote(schema), barrier: lockKey(schema, 'barrier'), also: '', ...parts }
+    this.#parts = { ...partsOf(schema), also: '', ...parts }
   }
 
   /** Ready to be sent. */
@@ -51,47 +52,26 @@ export function looking(schema: string): Statements {
 
 const locking = { lock: 'FOR UPDATE', skip: 'FOR UPDATE SKIP LOCKED', lockJob: 'FOR UPDATE OF j' }
 
-/** What reads jobs at the desk, and what it takes: functions of the server, which plans them once and not each time. */
-const planned: Readonly<Record<string, string>> = {
-  linksTo: 'text[]',
-  linksToRunning: 'bigint[]',
-  linksBetween: 'text[], text[]',
-  byIds: 'text[]',
-  byState: 'int, float8, bigint, int',
-  completed: 'int, float8, bigint, int',
-  inLine: 'int, int, bigint, int',
-  inPlace: 'int, float8, bigint, int',
-  parentsOf: 'text[]',
-  running: 'bigint[]',
-  parentsOfRunning: 'bigint[]',
-}
-
 /** For the desk. */
 export function loading(schema: string): Statements {
   const calls = Object.entries(planned).map(([name, types]) => {
     const values = types.split(', ').map((type, i) => `$${i + 1}::${type}`)
-    return [name, `SELECT * FROM {schema}.${functionOf(name)}(${values.join(', ')})`]
+    return [name, `SELECT * FROM {schema}.desk_${name.toLowerCase()}_{set}(${values.join(', ')})`]
   })
   return new Statements({ ...load, ...select, ...Object.fromEntries(calls) }, schema, locking)
 }
 
-/** Plans must not depend on what the tables held when they were made. */
 export function deskFunctions(schema: string): string[] {
   const statements = new Statements(load, schema, locking)
-  return Object.entries(planned).map(
-    ([name, types]) => `CREATE OR REPLACE FUNCTION ${quote(schema)}.${functionOf(name)}(${types})
-RETURNS SETOF ${quote(schema)}.${name.startsWith('links') ? 'link' : 'loaded_job'}
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
-AS $$ BEGIN RETURN QUERY ${statements.text(name)}; END $$`,
-  )
-}
-
-function functionOf(name: string): string {
-  return `desk_${name.toLowerCase()}`
+  return Object.entries(planned).map(([name, types]) => {
+    const gives = name.startsWith('links') ? 'link' : 'loaded_job'
+    const parts = {
+      ...partsOf(schema),
+      name: name.toLowerCase(),
+      types,
+      gives,
+      statement: statements.text(name),
+    }
+    return plannedFunction.replace(/\{(\w+)\}/g, (_, part: keyof typeof parts) => parts[part])
+  })
 }

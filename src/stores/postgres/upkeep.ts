@@ -19,7 +19,7 @@ export class Upkeep {
   constructor(connection: Connection, schema: string, now: () => number | null) {
     this.#connection = connection
     this.#now = now
-    this.#prune = inSchema('SELECT {schema}.prune($1, $2, $3) AS pruned', schema)
+    this.#prune = inSchema('SELECT {schema}.prune_{set}($1, $2, $3) AS pruned', schema)
     this.#turn = inSchema(turn, schema)
     this.#fold = inSchema(fold, schema)
     this.#workers = inSchema(workers, schema)

@@ -53,7 +53,7 @@ import {
   storeError,
 } from './connection.js'
 import { makeDoom, makeDoomMark } from './doom.js'
-import { makeExtend, makeWriteReport } from './extend.js'
+import { makeExtend, makeWriteHeld, makeWriteReport } from './extend.js'
 import { makeGuard } from './guard.js'
 import { makeInserting } from './inserting.js'
 import { makeLinks } from './links.js'
@@ -308,7 +308,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     signals,
   })
   const claim = makeClaim(tables, traffic, places, families)
-  const extend = makeExtend(tables, writeReport, insert, families)
+  const extend = makeExtend(tables, makeWriteHeld(tables, writeReport, insert), families)
 
   connection.beforeCommit = () => {
     places.write()

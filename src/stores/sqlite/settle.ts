@@ -45,7 +45,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
   const { db, tally } = tables
   const held = prepareAt<{ n: number; at: number }>(db, sql.held)
   const releaseAll = prepareAt(db, sql.releaseAll)
-  const release = db.prepare<[number, number, string], number>(sql.release).pluck()
+  const release = db.prepare<[number, number, string], { at: number; logged: number }>(sql.release)
   const completeSilent = prepareAt(db, sql.completeSilent)
   const complete = db.prepare(sql.complete)
   const askedOf = db.prepare<[number], Asked>(sql.asked)
@@ -135,8 +135,9 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
       const settlement = settlements[index] as Settlement
       const lease = readToken(settlement.id, settlement.token)
       if (lease === undefined) return
-      const at = release.get(num as number, lease.seq, lease.claim)
-      if (at === undefined) return
+      const begun = release.get(num as number, lease.seq, lease.claim)
+      if (begun === undefined) return
+      const { at, logged } = begun
       const ended = orWaits(settlement, lease)
       const outcome = kept(comesBack(heeded(settlement.id, ended, lease, now), lease), lease)
       results[index] = settleResult(settlement.outcome, outcome)
@@ -152,7 +153,7 @@ export function makeSettle(tables: Tables, parts: SettleParts): Settle {
         remove(only(lease.seq))
       } else {
         // Before it waits: what ends its wait is written over the step that began it.
-        if (settlement.report !== undefined) writeReport(lease.seq, settlement.report)
+        if (settlement.report !== undefined) writeReport(lease.seq, settlement.report, logged)
         const landed = land(lease, outcome)
         count(lease.kind, landed)
         apply(lease, landed, at)

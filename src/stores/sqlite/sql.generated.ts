@@ -88,11 +88,20 @@ JOIN millrace_kind k ON k.id = j.kind WHERE j.dedupe IS NOT NULL
 
 export const extend = {
   held: `
-SELECT j.cancel_reason AS reason FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
+SELECT j.cancel_reason AS reason, l.logged FROM millrace_lease l JOIN millrace_job j ON j.seq = l.seq
 WHERE l.worker = ? AND l.seq = ? AND l.token = ?
+`,
+  heldSince: `
+SELECT seq, token FROM millrace_lease WHERE worker = ? AND at <= ?
+`,
+  stray: `
+SELECT id, kind FROM millrace_job WHERE seq = ?
 `,
   progress: `
 UPDATE millrace_job SET progress = ? WHERE seq = ?
+`,
+  logged: `
+UPDATE millrace_lease SET logged = ? WHERE worker = ? AND seq = ?
 `,
   nextLog: `
 SELECT coalesce(max(n), 0) + 1 FROM millrace_log WHERE seq = ?
@@ -471,7 +480,7 @@ SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq
 DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
 `,
   release: `
-DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
+DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at, logged
 `,
   remove: `
 DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?
@@ -758,12 +767,6 @@ SELECT DISTINCT q.name FROM millrace_kind k JOIN millrace_queue q ON q.id = k.qu
 `,
   activeNames: `
 SELECT name FROM millrace_gate WHERE scope = ? AND owner = '' AND active = 1
-`,
-} as const
-
-export const transaction = {
-  isLeased: `
-SELECT 1 FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ?
 `,
 } as const
 
@@ -1102,5 +1105,9 @@ CREATE TABLE millrace_guard (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX millrace_guard_expires ON millrace_guard (expires_at) WHERE expires_at IS NOT NULL;
+` },
+  { version: 4, name: 'reports', sql: `
+-- Lines of its log that the run has written: a report may arrive twice, by a renewal and with the outcome.
+ALTER TABLE millrace_lease ADD COLUMN logged INTEGER NOT NULL DEFAULT 0;
 ` },
 ]

@@ -16,7 +16,6 @@ import type {
   StoreTransaction,
 } from '../../core/store.js'
 import type { BreakerPhase } from '../../core/traffic/breaker.js'
-import { readToken } from '../ledger/token.js'
 import {
   type ConnectionOptions,
   closed,
@@ -26,10 +25,9 @@ import {
   storeError,
 } from './connection.js'
 import { makeDoomMark } from './doom.js'
-import { makeWriteReport } from './extend.js'
+import { makeWriteHeld, makeWriteReport } from './extend.js'
 import { makeInserting, type ToldOfInserts } from './inserting.js'
 import { makeRemove, makeSettle } from './settle.js'
-import { transaction as sql } from './sql.generated.js'
 
 type Desk = ReturnType<typeof makeDesk>
 
@@ -178,7 +176,7 @@ function makeDesk(db: Database, clock: Clock, tell: (signal: Signal) => void) {
   const doom = makeDoomMark(tables)
   const parts = { ...others, insert, places, remove, writeReport, doom, signals: news }
   const settleAll = makeSettle(tables, parts)
-  const isLeased = db.prepare<[number, number, string], number>(sql.isLeased).pluck()
+  const writeHeld = makeWriteHeld(tables, writeReport, insert)
 
   return { db, insertAtOnce, settle, report, commit, tellAll: () => news.tellAll(tell) }
 
@@ -188,12 +186,8 @@ function makeDesk(db: Database, clock: Clock, tell: (signal: Signal) => void) {
   }
 
   function report(worker: string, held: Held): 'applied' | 'lost' {
-    const lease = readToken(held.id, held.token)
     const num = tables.workerNumber(worker)
-    if (lease === undefined || num === undefined) return 'lost'
-    if (isLeased.get(num, lease.seq, lease.claim) === undefined) return 'lost'
-    writeReport(lease.seq, held)
-    if (held.inserts !== undefined) insert.fromHandler(held.inserts, held.id)
+    if (num === undefined || writeHeld(num, held) === undefined) return 'lost'
     news.add({ type: 'reported', held: [held] })
     return 'applied'
   }

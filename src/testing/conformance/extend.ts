@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { bounds } from '../../core/bounds.js'
-import type { LogLine } from '../../core/job.js'
+import type { ClaimedJob, LogLine } from '../../core/job.js'
 import type { Held } from '../../core/store.js'
 import {
   claim,
@@ -9,6 +9,7 @@ import {
   insertMany,
   lease,
   read,
+  retryIn,
   running,
   settle,
   sweep,
@@ -57,7 +58,12 @@ export function extend(test: Test): void {
       [undefined, '{"percent":50}'],
       ['null', 'null'],
     ] as const) {
-      assert.deepEqual(await report(job, { progress }), { lost: [], cancels: [], open: [] })
+      assert.deepEqual(await report(job, { progress }), {
+        lost: [],
+        cancels: [],
+        open: [],
+        strays: [],
+      })
       assert.equal((await read(store, job.id)).progress, seen)
     }
 
@@ -74,6 +80,7 @@ export function extend(test: Test): void {
       lost: [],
       cancels: [],
       open: [],
+      strays: [],
     })
     for (const [i, id] of ids.entries()) {
       assert.equal((await read(store, id)).progress, `${i}`)
@@ -106,6 +113,37 @@ export function extend(test: Test): void {
       lines.slice(-bounds.logLines),
       'also when one call brings more',
     )
+  })
+
+  test('lines of a run that come twice are written once, with the outcome too', async ({
+    store,
+    advance,
+  }) => {
+    const lines = Array.from({ length: 6 }, (_, i) => line(i))
+    const report = (from: number, to: number) => ({
+      progress: undefined,
+      logs: lines.slice(from, to),
+      logsFrom: from,
+    })
+    const logs = async () => (await store.trail(job.id))?.logs
+    const job = await running(store)
+    for (const [from, to] of [
+      [0, 2],
+      [0, 3],
+      [1, 2],
+      [3, 4],
+    ] as const)
+      await store.extend({ worker: 'worker', lease, held: [held(job, report(from, to))] })
+    assert.deepEqual(await logs(), lines.slice(0, 4))
+    await settle(store, job, retryIn(0), { report: report(2, 6) })
+    assert.deepEqual(await logs(), lines)
+
+    await advance(1)
+    await sweep(store)
+    const [again] = await claim(store, 1, { queues: [job.queue] })
+    await store.extend({ worker: 'worker', lease, held: [held(again as ClaimedJob, report(0, 2))] })
+    await settle(store, again as ClaimedJob, complete(), { report: report(0, 3) })
+    assert.deepEqual(await logs(), [...lines, ...lines.slice(0, 3)], 'the next run begins anew')
   })
 
   test('jobs that the worker no longer holds are named, the others are written', async ({ store }) => {

@@ -211,6 +211,7 @@ export function fencing(test: Test): void {
       lost: [zombie.id],
       cancels: [],
       open: [],
+      strays: [],
     })
     assert.equal((await read(store, heir.id)).progress, '"heir"')
     assert.deepEqual((await store.trail(heir.id))?.logs, [line(1)])

@@ -53,6 +53,7 @@ import { settleTests } from './settle.js'
 import { signalTests } from './signals.js'
 import { checkSteps } from './step-model.js'
 import { stepTests } from './steps.js'
+import { strayTests } from './strays.js'
 import { subscribe } from './subscribe.js'
 import { sweepDue, sweepExpired, sweepOrphans } from './sweep.js'
 import { trafficHandles } from './traffic-handles.js'
@@ -87,6 +88,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['exchange: claim', claimTests],
   ['exchange: settle', settleTests],
   ['extend', extend],
+  ['extend: strays', strayTests],
   ['sweep: due', sweepDue],
   ['sweep: retention', sweepExpired],
   ['sweep: orphans', sweepOrphans],

@@ -72,6 +72,7 @@ interface Rest
         | 'cancelReason'
         | 'progress'
         | 'attempts'
+        | 'logged'
         | 'waits'
         | 'waiter'
       >
@@ -148,6 +149,7 @@ function readStory(entry: Entry, rest: Rest): void {
   story.cancelReason = rest.cancelReason
   story.progress = rest.progress
   story.attempts = rest.attempts ?? []
+  story.logged = rest.logged
   story.waits = rest.waits
   story.waiter = rest.waiter ?? 0
 }
@@ -229,6 +231,7 @@ function toldIn(story: Story): Rest {
     cancelReason: story.cancelReason,
     progress: story.progress,
     attempts: story.attempts.length === 0 ? undefined : story.attempts,
+    logged: story.logged,
     waits: story.waits,
     waiter: story.waits === undefined ? undefined : story.waiter,
     stepped: story.steps === undefined ? undefined : true,

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../core/clock.js'
 import type { FinalState, LogLine } from '../../../core/job.js'
-import type { JobQuery, Signal } from '../../../core/store.js'
+import type { JobQuery, LeasedJob, Signal } from '../../../core/store.js'
 import { TrafficControl } from '../../../core/traffic/control.js'
 import { Holders } from '../../ledger/dedupe.js'
 import type { Entry } from '../../ledger/entry.js'
@@ -11,7 +11,7 @@ import { byTime, inLine, Mailbox } from '../../ledger/signal.js'
 import { Signals } from '../../ledger/subscribe.js'
 import { Surplus } from '../../ledger/surplus.js'
 import { type Doomed, type Selection, type ShelvedState, Tables } from '../../ledger/tables.js'
-import { leaseToken } from '../../ledger/token.js'
+import { leaseToken, readToken } from '../../ledger/token.js'
 import { type ParkingGate, Places, type Traffic, type TrafficLine } from '../../ledger/traffic.js'
 import { Waiters, waiter } from '../../ledger/waiting.js'
 import type { Lease } from '../../ledger/worker.js'
@@ -166,6 +166,10 @@ export class PagedTables extends Tables {
 
   override tokenOf({ job, seq, kind }: Entry, lease: Lease): string {
     return leaseToken(job.id, seq, (kind as PagedKind).num, lease.token)
+  }
+
+  override claimOf({ id, token }: LeasedJob): string | undefined {
+    return readToken(id, token)?.claim
   }
 
   nextSeq(): number {

@@ -196,6 +196,10 @@ class PagedLease implements Lease {
     return this.#taken.size > 0
   }
 
+  get size(): number {
+    return Math.max(0, (this.#row?.undone ?? 0) - this.#dropped.size + this.#taken.size)
+  }
+
   /** As it was read. */
   covers(seq: number): boolean {
     return this.#row !== undefined && covers(this.#row.spans, seq)
@@ -224,7 +228,6 @@ class PagedLease implements Lease {
       without(this.#row?.spans ?? [], this.#dropped),
       spansOf([...this.#taken].map(({ seq }) => seq)),
     )
-    const undone = (this.#row?.undone ?? 0) - this.#dropped.size + this.#taken.size
-    return { token: this.token, worker: this.worker.id, at: this.at, undone: Math.max(0, undone), spans }
+    return { token: this.token, worker: this.worker.id, at: this.at, undone: this.size, spans }
   }
 }

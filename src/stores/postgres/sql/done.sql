@@ -1,5 +1,5 @@
 -- cut_done(seqs): takes jobs out of the runs of completed ones; their rows stay. What is left of a run keeps its results.
-CREATE OR REPLACE FUNCTION {schema}.cut_done(seqs bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.cut_done_{set}(seqs bigint[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$

@@ -44,27 +44,27 @@ DECLARE
   job_id text; in_queue text; in_lane int; attempts int; crashes int; overrides text; run_at float8; tags text; metadata text;
   in_group text; has_key text; dedupe jsonb; gated boolean; kind int;
 BEGIN
-  PERFORM {schema}.expect(jsonb_typeof(o) = 'object', 'options', o, 'an object');
-  PERFORM {schema}.expect(false, 'option', to_jsonb(k), 'one of ' || array_to_string(known, ', '))
+  PERFORM {schema}.expect_{set}(jsonb_typeof(o) = 'object', 'options', o, 'an object');
+  PERFORM {schema}.expect_{set}(false, 'option', to_jsonb(k), 'one of ' || array_to_string(known, ', '))
   FROM jsonb_object_keys(o) k WHERE k <> ALL (known);
 
-  PERFORM {schema}.expect(coalesce(enqueue.name ~ (name_pattern COLLATE "C"), false), 'name', to_jsonb(enqueue.name), name_words);
-  PERFORM {schema}.expect(octet_length(body) <= 1048576, 'input', to_jsonb(octet_length(body)), 'at most 1048576 bytes');
-  job_id := coalesce({schema}.text_option(o, 'id', '^[A-Za-z0-9_.:@#=+/-]{1,128}$',
-    '1 to 128 letters, digits or any of _ . : @ # = + / -'), {schema}.new_id(at));
-  in_queue := coalesce({schema}.text_option(o, 'queue', name_pattern, name_words), 'default');
-  in_lane := array_position('{critical,high,default,low}'::text[], coalesce({schema}.text_option(o, 'priority',
+  PERFORM {schema}.expect_{set}(coalesce(enqueue.name ~ (name_pattern COLLATE "C"), false), 'name', to_jsonb(enqueue.name), name_words);
+  PERFORM {schema}.expect_{set}(octet_length(body) <= 1048576, 'input', to_jsonb(octet_length(body)), 'at most 1048576 bytes');
+  job_id := coalesce({schema}.text_option_{set}(o, 'id', '^[A-Za-z0-9_.:@#=+/-]{1,128}$',
+    '1 to 128 letters, digits or any of _ . : @ # = + / -'), {schema}.new_id_{set}(at));
+  in_queue := coalesce({schema}.text_option_{set}(o, 'queue', name_pattern, name_words), 'default');
+  in_lane := array_position('{critical,high,default,low}'::text[], coalesce({schema}.text_option_{set}(o, 'priority',
     '^(critical|high|default|low)$', 'one of critical, high, default, low'), 'default')) - 1;
-  attempts := coalesce({schema}.whole_option(o, 'maxAttempts', 1, 10000), 3);
-  crashes := coalesce({schema}.whole_option(o, 'maxCrashes', 1, 10000), 3);
-  overrides := '{"version":' || {schema}.whole_option(o, 'version', 1, 1000000000) || '}';
-  run_at := {schema}.due_option(o, at);
-  tags := {schema}.tags_option(nullif(o->'tags', 'null'));
+  attempts := coalesce({schema}.whole_option_{set}(o, 'maxAttempts', 1, 10000), 3);
+  crashes := coalesce({schema}.whole_option_{set}(o, 'maxCrashes', 1, 10000), 3);
+  overrides := '{"version":' || {schema}.whole_option_{set}(o, 'version', 1, 1000000000) || '}';
+  run_at := {schema}.due_option_{set}(o, at);
+  tags := {schema}.tags_option_{set}(nullif(o->'tags', 'null'));
   metadata := nullif(o->'metadata', 'null')::text;
-  PERFORM {schema}.expect(octet_length(metadata) <= 16384, 'metadata', to_jsonb(octet_length(metadata)), 'at most 16384 bytes');
-  in_group := {schema}.key_option(o, 'group');
-  has_key := {schema}.key_option(o, 'key');
-  dedupe := {schema}.dedupe_option(nullif(o->'dedupe', 'null'), run_at IS NOT NULL);
+  PERFORM {schema}.expect_{set}(octet_length(metadata) <= 16384, 'metadata', to_jsonb(octet_length(metadata)), 'at most 16384 bytes');
+  in_group := {schema}.key_option_{set}(o, 'group');
+  has_key := {schema}.key_option_{set}(o, 'key');
+  dedupe := {schema}.dedupe_option_{set}(nullif(o->'dedupe', 'null'), run_at IS NOT NULL);
 
   gated := EXISTS (
     SELECT 1 FROM {schema}.gate g WHERE g.scope = 'job' AND g.owner = '' AND g.name = enqueue.name AND g.active);
@@ -74,7 +74,7 @@ BEGIN
   END IF;
 
   IF kind IS NOT NULL THEN
-    PERFORM {schema}.insert_jobs(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
+    PERFORM {schema}.insert_jobs_{set}(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
       CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, metadata, false);
   ELSE
     -- The first one of its kind too: who makes a kind holds up all others that want it, and this transaction may take long.
@@ -90,7 +90,7 @@ END
 $$;
 
 -- Raises 22023 unless it is so. What is absent is as expected.
-CREATE OR REPLACE FUNCTION {schema}.expect(so boolean, field text, value jsonb, expected text) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.expect_{set}(so boolean, field text, value jsonb, expected text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -103,25 +103,25 @@ $$;
 
 -- Options by kind. `path` stands before the field's name in errors.
 
-CREATE OR REPLACE FUNCTION {schema}.text_option(options jsonb, field text, pattern text, expected text, path text DEFAULT '')
+CREATE OR REPLACE FUNCTION {schema}.text_option_{set}(options jsonb, field text, pattern text, expected text, path text DEFAULT '')
 RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  PERFORM {schema}.expect(jsonb_typeof(options->field) IN ('string', 'null') AND options->>field ~ (pattern COLLATE "C"),
+  PERFORM {schema}.expect_{set}(jsonb_typeof(options->field) IN ('string', 'null') AND options->>field ~ (pattern COLLATE "C"),
     path || field, options->field, expected);
   RETURN options->>field;
 END
 $$;
 
 -- Of groups and keys: a number is taken for its text.
-CREATE OR REPLACE FUNCTION {schema}.key_option(options jsonb, field text, path text DEFAULT '') RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.key_option_{set}(options jsonb, field text, path text DEFAULT '') RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  PERFORM {schema}.expect(
+  PERFORM {schema}.expect_{set}(
     jsonb_typeof(options->field) IN ('string', 'number', 'null')
       AND options->>field ~ '^[^\u0001-\u001f\u007f-\u009f]{1,128}$',
     path || field, options->field, 'a text of 1 to 128 characters without control characters');
@@ -129,7 +129,7 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION {schema}.whole_option(options jsonb, field text, lowest bigint, highest bigint, path text DEFAULT '')
+CREATE OR REPLACE FUNCTION {schema}.whole_option_{set}(options jsonb, field text, lowest bigint, highest bigint, path text DEFAULT '')
 RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -140,26 +140,26 @@ DECLARE
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
   IF jsonb_typeof(value) = 'number' THEN number := value; END IF;
-  PERFORM {schema}.expect(coalesce(number BETWEEN lowest AND highest AND number % 1 = 0, false), path || field, value,
+  PERFORM {schema}.expect_{set}(coalesce(number BETWEEN lowest AND highest AND number % 1 = 0, false), path || field, value,
     format('a whole number from %s to %s', lowest, highest));
   RETURN number;
 END
 $$;
 
 -- When the job is due, in epoch milliseconds; null: now.
-CREATE OR REPLACE FUNCTION {schema}.due_option(options jsonb, at bigint) RETURNS float8
+CREATE OR REPLACE FUNCTION {schema}.due_option_{set}(options jsonb, at bigint) RETURNS float8
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 AS $$
 DECLARE
   longest CONSTANT bigint := 315576000000;
-  delay CONSTANT bigint := {schema}.whole_option(options, 'delay', 0, longest);
+  delay CONSTANT bigint := {schema}.whole_option_{set}(options, 'delay', 0, longest);
   value CONSTANT jsonb := nullif(options->'runAt', 'null');
   due numeric;  -- JSON has numbers that no float8 can hold
 BEGIN
   IF value IS NULL THEN RETURN at + nullif(delay, 0); END IF;
-  PERFORM {schema}.expect(delay IS NULL, 'runAt', value, 'either delay or runAt, not both');
+  PERFORM {schema}.expect_{set}(delay IS NULL, 'runAt', value, 'either delay or runAt, not both');
   IF jsonb_typeof(value) = 'number' THEN
     due := value;
   ELSIF options->>'runAt' ~ '^\d{4}-\d\d-\d\d' THEN
@@ -169,22 +169,22 @@ BEGIN
       due := NULL;
     END;
   END IF;
-  PERFORM {schema}.expect(coalesce(due BETWEEN 0 AND at + longest, false), 'runAt', value,
+  PERFORM {schema}.expect_{set}(coalesce(due BETWEEN 0 AND at + longest, false), 'runAt', value,
     'epoch milliseconds or a time such as 2030-01-31T12:00:00Z, at most 10 years from now');
   RETURN round(due);
 END
 $$;
 
 -- A JSON text; null: none.
-CREATE OR REPLACE FUNCTION {schema}.tags_option(value jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.tags_option_{set}(value jsonb) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
-  PERFORM {schema}.expect(CASE WHEN jsonb_typeof(value) = 'array' THEN jsonb_array_length(value) <= 16 ELSE false END,
+  PERFORM {schema}.expect_{set}(CASE WHEN jsonb_typeof(value) = 'array' THEN jsonb_array_length(value) <= 16 ELSE false END,
     'tags', value, 'an array of at most 16 strings');
-  PERFORM {schema}.expect(jsonb_typeof(e.tag) = 'string' AND e.tag #>> '{}' ~ ('^[A-Za-z0-9_.:@#=+/-]{1,64}$' COLLATE "C"),
+  PERFORM {schema}.expect_{set}(jsonb_typeof(e.tag) = 'string' AND e.tag #>> '{}' ~ ('^[A-Za-z0-9_.:@#=+/-]{1,64}$' COLLATE "C"),
     format('tags[%s]', e.nth - 1), e.tag, '1 to 64 letters, digits or any of _ . : @ # = + / -')
   FROM jsonb_array_elements(value) WITH ORDINALITY e (tag, nth);
   RETURN (
@@ -195,7 +195,7 @@ END
 $$;
 
 -- As compileDedupe in core/traffic/options.ts makes it.
-CREATE OR REPLACE FUNCTION {schema}.dedupe_option(value jsonb, has_time boolean) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {schema}.dedupe_option_{set}(value jsonb, has_time boolean) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -205,18 +205,18 @@ DECLARE
   key text; mode text; span bigint; most bigint;
 BEGIN
   IF value IS NULL THEN RETURN NULL; END IF;
-  PERFORM {schema}.expect(false, 'option', to_jsonb('dedupe.' || k), 'one of key, mode, window, most')
+  PERFORM {schema}.expect_{set}(false, 'option', to_jsonb('dedupe.' || k), 'one of key, mode, window, most')
   FROM jsonb_object_keys(rule) k WHERE k NOT IN ('key', 'mode', 'window', 'most');
-  key := {schema}.key_option(rule, 'key', 'dedupe.');
+  key := {schema}.key_option_{set}(rule, 'key', 'dedupe.');
   IF key IS NULL THEN RETURN NULL; END IF;
-  mode := coalesce({schema}.text_option(rule, 'mode', '^(until-done|throttle|debounce|replace)$',
+  mode := coalesce({schema}.text_option_{set}(rule, 'mode', '^(until-done|throttle|debounce|replace)$',
     'one of until-done, throttle, debounce, replace', 'dedupe.'), 'until-done');
-  span := {schema}.whole_option(rule, 'window', 0, longest, 'dedupe.');
-  most := {schema}.whole_option(rule, 'most', coalesce(span, 0), longest, 'dedupe.');
-  PERFORM {schema}.expect((mode IN ('throttle', 'debounce')) = (span IS NOT NULL), 'dedupe.window', rule->'window',
+  span := {schema}.whole_option_{set}(rule, 'window', 0, longest, 'dedupe.');
+  most := {schema}.whole_option_{set}(rule, 'most', coalesce(span, 0), longest, 'dedupe.');
+  PERFORM {schema}.expect_{set}((mode IN ('throttle', 'debounce')) = (span IS NOT NULL), 'dedupe.window', rule->'window',
     CASE WHEN span IS NULL THEN 'milliseconds for ' ELSE 'none for ' END || mode);
-  PERFORM {schema}.expect(most IS NULL OR mode = 'debounce', 'dedupe.most', rule->'most', 'none for ' || mode);
-  PERFORM {schema}.expect(NOT (mode = 'debounce' AND has_time), 'dedupe.mode', rule->'mode',
+  PERFORM {schema}.expect_{set}(most IS NULL OR mode = 'debounce', 'dedupe.most', rule->'most', 'none for ' || mode);
+  PERFORM {schema}.expect_{set}(NOT (mode = 'debounce' AND has_time), 'dedupe.mode', rule->'mode',
     'another mode, or no delay and runAt: debounce decides when it starts');
   RETURN jsonb_build_object('key', key, 'mode', mode, 'window', coalesce(span, 0),
     'most', coalesce(most, least(coalesce(span, 0) * 10, longest)));
@@ -224,7 +224,7 @@ END
 $$;
 
 -- A UUID, version 7, as system/ids.ts makes them.
-CREATE OR REPLACE FUNCTION {schema}.new_id(at bigint) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.new_id_{set}(at bigint) RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$

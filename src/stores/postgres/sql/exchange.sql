@@ -28,7 +28,7 @@
 --   extras     JSON: [[index, overrides, tags, metadata, rest], ...] of those that have any; null when none has
 -- Errors. MR001: something here is not plain; nothing was done, and the desk has to do the whole of it. So do 55P03 and
 -- 40P01, when somebody else holds what is settled, and 54000, when the claimed jobs are too large for one text.
-CREATE OR REPLACE FUNCTION {schema}.exchange(
+CREATE OR REPLACE FUNCTION {schema}.exchange_{set}(
   now bigint, worker text,
   tokens text[], ended int[], settled bigint[], results text, rests text,
   claim text, lease bigint, room int[], picks bigint[], odd boolean,
@@ -65,17 +65,17 @@ BEGIN
 
   IF claim IS NOT NULL THEN
     -- Asked again: what it has taken and still holds, if anything.
-    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange.worker;
+    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
     again := FOUND OR coalesce(claim = (
       SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
     IF NOT again THEN
       -- Before anything is settled: this may wait for a run that others hold, and who waits must hold nothing.
-      held := {schema}.take(room, picks);
+      held := {schema}.take_{set}(room, picks);
     END IF;
   END IF;
 
   IF tokens IS NOT NULL THEN
-    lost := {schema}.settle(at, worker, tokens, settled, results, rests);
+    lost := {schema}.settle_{set}(at, worker, tokens, settled, results, rests);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;

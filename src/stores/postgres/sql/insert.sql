@@ -17,7 +17,7 @@
 --              job that stands, 2 when it runs
 -- Errors. 23502: the lists differ in length. 23503: a kind is unknown. 55P03, 40P01: another call is adding the same ids;
 -- try again. 23505: see fresh. MR001: a queue has limits; the desk has to do it.
-CREATE OR REPLACE FUNCTION {schema}.insert_jobs(
+CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
   delays float8[], run_ats float8[], overrides text, tags text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
@@ -73,9 +73,9 @@ BEGIN
       FROM (
         SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input,
           -- Empty arrays where there is none: the others go on beside them.
-          unnest(string_to_array(insert_jobs.overrides, sep, '')) AS overrides,
-          unnest(string_to_array(insert_jobs.tags, sep, '')) AS tags,
-          unnest(string_to_array(insert_jobs.metadata, sep, '')) AS metadata
+          unnest(string_to_array(insert_jobs_{set}.overrides, sep, '')) AS overrides,
+          unnest(string_to_array(insert_jobs_{set}.tags, sep, '')) AS tags,
+          unnest(string_to_array(insert_jobs_{set}.metadata, sep, '')) AS metadata
       ) s
     ) u
     ON CONFLICT (id) DO NOTHING;
@@ -135,7 +135,7 @@ $$;
 -- insert_within(payload) -> at, duplicates: the same in a transaction of a caller's, over any driver: all parameters as one JSON
 -- text. `at` is null when a queue has limits, or when the caller's snapshot is too old to see a kind, and nothing was done: an
 -- error would end the transaction.
-CREATE OR REPLACE FUNCTION {schema}.insert_within(payload text, OUT at bigint, OUT duplicates text)
+CREATE OR REPLACE FUNCTION {schema}.insert_within_{set}(payload text, OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -149,13 +149,13 @@ BEGIN
   ) THEN
     RETURN;
   END IF;
-  SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs(
+  SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs_{set}(
     (p->>'now')::bigint, kinds, ARRAY(SELECT e::int FROM json_array_elements_text(p->'limits') e), p->>'ids', p->>'inputs',
-    {schema}.floats(p->'delays'), {schema}.floats(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
+    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
 END
 $$;
 
-CREATE OR REPLACE FUNCTION {schema}.floats(list json) RETURNS float8[]
+CREATE OR REPLACE FUNCTION {schema}.floats_{set}(list json) RETURNS float8[]
 LANGUAGE sql STABLE
 AS $$
   SELECT CASE WHEN json_typeof(list) = 'array' THEN ARRAY(SELECT e::float8 FROM json_array_elements_text(list) e) END

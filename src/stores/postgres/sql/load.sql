@@ -23,7 +23,7 @@ SELECT last FROM {schema}.number
 SELECT nextval('{schema}.position') AS first FROM generate_series(1, $1)
 
 -- :newKind
-SELECT {schema}.kind_number($1, $2, $3)
+SELECT {schema}.kind_number_{set}($1, $2, $3)
 
 -- :newQueue
 INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING

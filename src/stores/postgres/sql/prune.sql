@@ -1,7 +1,7 @@
 -- prune(now, most, keep) -> int: deletes up to `most` jobs in `done`: those that have expired and, when there are far more
 -- completed ones than are to be kept, the ones closest to their expiry. Returns how many. The few others that are too many
 -- are left to the desk, which knows which of them are needed.
-CREATE OR REPLACE FUNCTION {schema}.prune(now bigint, most int, keep bigint) RETURNS int
+CREATE OR REPLACE FUNCTION {schema}.prune_{set}(now bigint, most int, keep bigint) RETURNS int
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan

@@ -1,6 +1,6 @@
 -- settle(at, worker, tokens, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
 -- under; what goes in and comes out as there.
-CREATE OR REPLACE FUNCTION {schema}.settle(
+CREATE OR REPLACE FUNCTION {schema}.settle_{set}(
   at bigint, worker text, tokens text[], settled bigint[], results text, rests text) RETURNS text
 LANGUAGE plpgsql
 AS $$
@@ -34,7 +34,7 @@ BEGIN
   -- In order, so that two calls with the same claims do not wait for each other.
   FOR l IN
     SELECT t.token, t.at, t.undone, t.spans FROM {schema}.lease t
-    WHERE t.token = ANY (tokens) AND t.worker = settle.worker ORDER BY t.token FOR UPDATE
+    WHERE t.token = ANY (tokens) AND t.worker = settle_{set}.worker ORDER BY t.token FOR UPDATE
   LOOP
     k := array_position(tokens, l.token);
     undone[k] := l.undone;
@@ -108,7 +108,7 @@ BEGIN
       JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
     ), kept AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
-      SELECT d.last, d.first, d.at, settle.at, d.until, d.results
+      SELECT d.last, d.first, d.at, settle_{set}.at, d.until, d.results
       FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, completed, total_completed)
@@ -160,7 +160,7 @@ BEGIN
       UPDATE {schema}.lease t SET undone = t.undone - ended[e] WHERE t.token = tokens[k];
     ELSE
       UPDATE {schema}.lease t
-      SET undone = t.undone - ended[e], spans = {schema}.cut(t.spans, keep_first || back_seq, keep_last || back_seq)
+      SET undone = t.undone - ended[e], spans = {schema}.cut_{set}(t.spans, keep_first || back_seq, keep_last || back_seq)
       WHERE t.token = tokens[k];
     END IF;
   END LOOP;
@@ -169,7 +169,7 @@ END
 $$;
 
 -- cut(spans, firsts, lasts) -> spans: without these ranges, each of which lies within one of the spans, or in none.
-CREATE OR REPLACE FUNCTION {schema}.cut(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.cut_{set}(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
 AS $$
   -- What lies between two cuts of a span, or between one and an end of it.

@@ -1,7 +1,7 @@
 -- take(room, picks) -> spans: takes runs out of `ready` by the rule of takeByPicks in core/lanes.ts: first each lane's
 -- share, then what is left of the room in the order of the picks. Returns first, last, first, last ... in the order in
 -- which they were taken. A part of exchange, whose settings it runs under; room and picks as there.
-CREATE OR REPLACE FUNCTION {schema}.take(room int[], picks bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.take_{set}(room int[], picks bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$
 DECLARE

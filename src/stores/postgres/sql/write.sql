@@ -49,7 +49,7 @@ INSERT INTO {schema}.ready (queue, lane, first, last)
 SELECT queue, lane, first, last FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
 
 -- :cutDone
-SELECT {schema}.cut_done($1::bigint[])
+SELECT {schema}.cut_done_{set}($1::bigint[])
 
 -- :waits
 INSERT INTO {schema}.waiting (seq, place, rank)

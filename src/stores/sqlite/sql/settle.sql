@@ -5,7 +5,7 @@ SELECT count(*) AS n, max(at) AS at FROM millrace_lease WHERE worker = ? AND seq
 DELETE FROM millrace_lease WHERE worker = ? AND seq BETWEEN ? AND ?
 
 -- :release  the guard of every settlement: a lease that is gone or has another token changes nothing
-DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at
+DELETE FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ? RETURNING at, logged
 
 -- :remove
 DELETE FROM millrace_job WHERE seq BETWEEN ? AND ?

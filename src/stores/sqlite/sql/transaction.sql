@@ -1,2 +1,0 @@
--- :isLeased
-SELECT 1 FROM millrace_lease WHERE worker = ? AND seq = ? AND token = ?
