@@ -268,7 +268,7 @@ function ranges(ends: readonly End[], place: (end: End) => number): Pick<Ends, '
       size + result.length <= mostResultText
     if (goesOn) settled[settled.length - 3] = lease.seq
     else {
-      if (last !== undefined && last.retain > 0) groups.push(joined(results))
+      if (last !== undefined) groups.push(joined(results))
       results = []
       size = 0
       settled.push(place(end), lease.seq, lease.seq, completedOutcome, retain)
@@ -277,7 +277,7 @@ function ranges(ends: readonly End[], place: (end: End) => number): Pick<Ends, '
     size += result.length
     last = end
   }
-  if (last !== undefined && last.retain > 0) groups.push(joined(results))
+  if (last !== undefined) groups.push(joined(results))
   const has = groups.some((group) => group !== '')
   return { settled, results: has ? groups.join(groupSeparator) : null }
 }

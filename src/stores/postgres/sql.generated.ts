@@ -282,7 +282,7 @@ export const exchange = `
 --   ended      the kinds of these jobs
 --   settled    entries ascending by of and first:      of, first, last, outcome, ms
 --              outcome 5: completed, kept for that long, 0 forgets it at once; 3: to be tried again after that long
---   results    JSON texts of the jobs of each entry that is kept: one list per entry, in that order, separated by U+001D;
+--   results    JSON texts of the jobs of each entry that completed: one list per entry, in that order, separated by U+001D;
 --              empty for an entry without any; null when there are none
 --   rests      of all jobs that are tried again, in that order
 --   claim      token of the claim; null: no claim
@@ -668,12 +668,13 @@ INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
 `,
   job: `
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last, p.state AS parent, p.doomed,
+  j.tags, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
+  p.state AS parent, p.waiting, p.doomed,
   d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
-LEFT JOIN {schema}.parent p ON p.seq = j.seq
+{asParent}
 LEFT JOIN LATERAL (
   SELECT c.first, c.last FROM {schema}.ready c
   WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
@@ -683,9 +684,14 @@ LEFT JOIN LATERAL (
   WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
 ) d ON d.first <= j.seq AND r.first IS NULL
 `,
+  asParent: `
+LEFT JOIN LATERAL (
+  SELECT c.state, c.waiting, c.doomed FROM {schema}.parent c WHERE c.seq = j.seq {lock}
+) p ON true
+`,
   liveJob: `
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest
+  j.tags, j.metadata, j.rest, j.child_of
 `,
   nowhere: `
 NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
@@ -694,23 +700,23 @@ NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigin
 NULL::bigint AS started_at, NULL::bigint AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
 `,
   running: `
-{liveJob}, {nowhere}, p.state AS parent, p.doomed, {notDone}
-FROM {schema}.job j LEFT JOIN {schema}.parent p ON p.seq = j.seq
+{liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}
+FROM {schema}.job j {asParent}
 WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 `,
   parentsOfRunning: `
 {job} WHERE j.id IN (
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 ) ORDER BY j.seq {lockJob}
 `,
   linksToRunning: `
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 `,
   byIds: `
 {job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
@@ -718,19 +724,19 @@ WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
   parentsOf: `
 {job} WHERE j.id IN (
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 ) ORDER BY j.seq {lockJob}
 `,
   linksTo: `
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 `,
   linksBetween: `
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM unnest($1::text[], $2::text[]) u (parent, child)
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = u.parent OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = u.child OFFSET 0) l
@@ -740,7 +746,7 @@ WITH RECURSIVE up (id) AS (
   SELECT unnest($1::text[])
   UNION SELECT e->>'id' FROM up JOIN {schema}.job c ON c.id = up.id
   CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 )
 SELECT up.id FROM up LIMIT 20000
 `,
@@ -769,8 +775,8 @@ WITH runs AS MATERIALIZED (
   ORDER BY s.seq LIMIT $4
 )
 {liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
-  p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+  p.waiting, p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 `,
   inPlace: `
@@ -779,8 +785,8 @@ WITH found AS MATERIALIZED (
   WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
 )
 {liveJob}, $1::int AS place, found.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
-  p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+  p.waiting, p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 ORDER BY found.rank, j.seq
 `,
   waitingFor: `
@@ -850,11 +856,11 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE fading IS NOT NULL AND (fading, num) > ($1::float8, $2::bigint) ORDER BY fading, num LIMIT $3
 `,
   linksOf: `
-SELECT parent, child, fan, state FROM {schema}.link
+SELECT parent, child, fan, ended_at, result, state FROM {schema}.link
 WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
 `,
   linksAfter: `
-SELECT parent, child, fan, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+SELECT parent, child, fan, ended_at, result, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
 `,
   openSteps: `
 SELECT seq, state FROM {schema}.step WHERE seq = ANY ($1::bigint[]) AND open ORDER BY n
@@ -1089,6 +1095,11 @@ DECLARE
   undone int[];
   -- What the leases cover: deleted, kept, put back; of which lease, and where.
   del_of int[]; del_first bigint[]; del_last bigint[];
+  -- What they gave, where there is anything: from which position on, separated.
+  given_first bigint[]; given text[];
+  -- Children: their parents, ids and positions.
+  parents bigint[]; children text[]; child_seqs bigint[];
+  more_parents bigint[]; more_children text[]; more_child_seqs bigint[];
   keep_of int[]; keep_first bigint[]; keep_last bigint[];
   keep_at bigint[]; keep_until bigint[]; keep_results text[];
   groups text[] := string_to_array(results, chr(29), ''); grp int := 0; part text; begun bigint;
@@ -1123,7 +1134,7 @@ BEGIN
       ms := settled[i + 4];
       covered := settled[i] = k;
       begun := first;
-      IF outcome = 5 AND ms > 0 THEN grp := grp + 1; END IF;
+      IF outcome = 5 THEN grp := grp + 1; END IF;
       WHILE first <= last LOOP
         -- The next piece that is covered, or is not, as a whole.
         WHILE covered AND l.spans[s + 1] < first LOOP s := s + 2; END LOOP;
@@ -1136,6 +1147,10 @@ BEGIN
         ELSE
           upto := least(last, l.spans[s + 1]);
           n := k;
+        END IF;
+        IF outcome = 5 AND n IS NOT NULL AND groups[grp] IS NOT NULL
+          AND given_first[cardinality(given_first)] IS DISTINCT FROM begun THEN
+          given_first := given_first || begun; given := given || groups[grp];
         END IF;
         IF outcome = 5 AND ms = 0 THEN
           IF n IS NOT NULL THEN
@@ -1169,18 +1184,20 @@ BEGIN
     WITH gone AS (
       DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
       WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k
+      RETURNING j.seq, j.kind, d.k, j.child_of, j.id
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, total_completed)
       SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
     )
-    SELECT array_agg(g.seq), array_agg(g.k) INTO seqs, of_seqs FROM gone g;
+    SELECT array_agg(g.seq), array_agg(g.k), array_agg(g.child_of) FILTER (WHERE g.child_of IS NOT NULL),
+      array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL)
+    INTO seqs, of_seqs, parents, children, child_seqs FROM gone g;
   END IF;
 
   IF keep_of IS NOT NULL THEN
     -- Their rows are only read: the lease guards them.
     WITH ended AS MATERIALIZED (
-      SELECT j.seq, j.kind, d.k FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+      SELECT j.seq, j.kind, d.k, j.child_of, j.id FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
       JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
     ), kept AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
@@ -1190,9 +1207,18 @@ BEGIN
       INSERT INTO {schema}.tally (kind, running, completed, total_completed)
       SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
     )
-    SELECT array_agg(e.seq), array_agg(e.k) INTO more, of_more FROM ended e;
+    SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL),
+      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+    INTO more, of_more, more_parents, more_children, more_child_seqs FROM ended e;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
+    parents := parents || more_parents;
+    children := children || more_children;
+    child_seqs := child_seqs || more_child_seqs;
+  END IF;
+
+  IF parents IS NOT NULL THEN
+    PERFORM {schema}.note_children_{set}(at, parents, children, child_seqs, given_first, given);
   END IF;
 
   IF back_of IS NOT NULL THEN
@@ -1260,6 +1286,46 @@ AS $$
   ) p
   CROSS JOIN LATERAL (VALUES (p.first, 0), (p.last, 1)) e (bound, side)
   WHERE p.first <= p.last
+$$;
+
+-- note_children(at, parents, children, seqs, given_first, given): tells parents of children that completed, each at its
+-- position, with what they gave. The last one of a parent means more, which the desk has to do: MR001.
+CREATE OR REPLACE FUNCTION {schema}.note_children_{set}(
+  at bigint, parents bigint[], children text[], seqs bigint[], given_first bigint[], given text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+  fewest int;
+  results text[];
+BEGIN
+  IF given IS NOT NULL THEN results := {schema}.given_at_{set}(seqs, given_first, given); END IF;
+  -- In order, so that two calls with children of the same parents do not wait for each other.
+  PERFORM 1 FROM {schema}.parent p WHERE p.seq = ANY (parents) ORDER BY p.seq FOR UPDATE;
+  WITH noted AS (
+    UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
+    FROM unnest(parents, children, results) c (parent, child, result)
+    WHERE l.parent = c.parent AND l.child = c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    RETURNING l.parent
+  ), left_over AS (
+    UPDATE {schema}.parent p SET waiting = p.waiting - n.count
+    FROM (SELECT o.parent, count(*)::int AS count FROM noted o GROUP BY o.parent) n WHERE p.seq = n.parent
+    RETURNING p.waiting
+  )
+  SELECT min(o.waiting) INTO fewest FROM left_over o;
+  IF fewest <= 0 THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'last child'; END IF;
+END
+$$;
+
+-- given_at(seqs, given_first, given) -> texts: what was given at these positions.
+CREATE OR REPLACE FUNCTION {schema}.given_at_{set}(seqs bigint[], given_first bigint[], given text[]) RETURNS text[]
+LANGUAGE sql STABLE
+SET enable_hashjoin = on
+SET enable_nestloop = off
+AS $$
+  SELECT array_agg(r.text ORDER BY u.nth) FROM unnest(seqs) WITH ORDINALITY u (seq, nth) LEFT JOIN (
+    SELECT g.first + t.nth - 1 AS seq, nullif(t.text, '') AS text FROM unnest(given_first, given) g (first, text),
+      unnest(string_to_array(g.text, chr(30))) WITH ORDINALITY t (text, nth)
+  ) r ON r.seq = u.seq
 $$;
 `
 
@@ -1419,18 +1485,19 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 `,
   addJobs: `
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, created_at, max_attempts, max_crashes, input, overrides,
-  tags, metadata, rest)
-SELECT seq, id, kind, state, special, rank, created_at, max_attempts, max_crashes, input, overrides, tags, metadata, rest
+INSERT INTO {schema}.job (seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input,
+  overrides, tags, metadata, rest)
+SELECT seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input, overrides, tags, metadata,
+  rest
 FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
+  child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
   rest text)
 `,
   changeJobs: `
-UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank,
+UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, child_of = r.child_of,
   max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input, overrides = r.overrides, tags = r.tags,
   metadata = r.metadata, rest = r.rest
-FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8,
+FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, child_of bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text)
 WHERE j.seq = r.seq
 `,
@@ -1493,9 +1560,9 @@ ON CONFLICT (num) DO UPDATE SET parked = excluded.parked, active = excluded.acti
 DELETE FROM {schema}.gate WHERE num = ANY ($1::int[])
 `,
   parents: `
-INSERT INTO {schema}.parent (seq, doomed, state)
-SELECT seq, doomed, state FROM json_to_recordset($1) AS r (seq bigint, doomed text, state text)
-ON CONFLICT (seq) DO UPDATE SET doomed = excluded.doomed, state = excluded.state
+INSERT INTO {schema}.parent (seq, waiting, doomed, state)
+SELECT seq, waiting, doomed, state FROM json_to_recordset($1) AS r (seq bigint, waiting int, doomed text, state text)
+ON CONFLICT (seq) DO UPDATE SET waiting = excluded.waiting, doomed = excluded.doomed, state = excluded.state
 `,
   removeParents: `
 DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
@@ -1504,9 +1571,11 @@ DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[]) AND fan IS NOT NULL
 `,
   links: `
-INSERT INTO {schema}.link (parent, child, fan, state)
-SELECT parent, child, fan, state FROM json_to_recordset($1) AS r (parent bigint, child text, fan text, state text)
-ON CONFLICT (parent, child) DO UPDATE SET fan = excluded.fan, state = excluded.state
+INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)
+SELECT parent, child, fan, ended_at, result, state
+FROM json_to_recordset($1) AS r (parent bigint, child text, fan text, ended_at bigint, result text, state text)
+ON CONFLICT (parent, child)
+DO UPDATE SET fan = excluded.fan, ended_at = excluded.ended_at, result = excluded.result, state = excluded.state
 `,
   removeLinks: `
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[])
@@ -1632,6 +1701,7 @@ CREATE TABLE {schema}.job (
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
+  child_of     bigint,                     -- position of the parent that waits for it, if that is all that is special about it
   overrides    text,                       -- JSON, as the next three
   tags         text,
   metadata     text,
@@ -1726,7 +1796,8 @@ CREATE TABLE {schema}.done (
 CREATE INDEX done_finished ON {schema}.done (finished_at, last);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
--- What follows only the desk writes, under its lock; see desk.ts.
+-- What follows only the desk writes, under its lock; see desk.ts. But for \`parent\` and \`link\`: there settle.sql notes that
+-- children completed.
 
 -- Numbers that order what came when.
 CREATE TABLE {schema}.number (one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
@@ -1779,19 +1850,22 @@ CREATE INDEX gate_fading ON {schema}.gate (fading, num) WHERE fading IS NOT NULL
 
 -- Of jobs that have children, by position.
 CREATE TABLE {schema}.parent (
-  seq    bigint PRIMARY KEY,
-  doomed text COLLATE "C",  -- its children are to be cancelled, those behind this one
-  state  text NOT NULL      -- JSON of the rest
-) WITH (fillfactor = 50);
+  seq     bigint PRIMARY KEY,
+  waiting int NOT NULL,      -- children that it waits for before it runs; counted down where they end
+  doomed  text COLLATE "C",  -- its children are to be cancelled, those behind this one
+  state   text NOT NULL      -- JSON of the rest
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX parent_doomed ON {schema}.parent (seq) WHERE doomed IS NOT NULL;
 
 CREATE TABLE {schema}.link (
-  parent bigint NOT NULL,
-  child  text COLLATE "C" NOT NULL,
-  fan    text COLLATE "C",
-  state  text NOT NULL,     -- JSON of the rest
+  parent   bigint NOT NULL,
+  child    text COLLATE "C" NOT NULL,
+  fan      text COLLATE "C",
+  ended_at bigint,          -- of one that completed
+  result   text,            -- what it gave
+  state    text NOT NULL,   -- JSON of the rest
   PRIMARY KEY (parent, child)
-);
+) WITH (fillfactor = 50);
 CREATE INDEX link_fan ON {schema}.link (parent) WHERE fan IS NOT NULL;
 
 CREATE TABLE {schema}.step (
@@ -1876,7 +1950,7 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text,
-  place int, turn double precision, run_first bigint, run_last bigint, parent text, doomed text,
+  child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at bigint, expires_at bigint, result text
 );
 ` },

@@ -1,3 +1,4 @@
+import { isPlainChild } from '../../../core/family.js'
 import type { JobState, NewJob } from '../../../core/job.js'
 import { Entry, storyOf } from '../../ledger/entry.js'
 import type { Kind } from '../../ledger/kind.js'
@@ -18,6 +19,8 @@ export interface JobRow {
   readonly tags: string | null
   readonly metadata: string | null
   readonly rest: string | null
+  /** Position of its parent, of one that is a child and otherwise plain. */
+  readonly child_of: number | null
   /** Of a pending job that has to pass gates: the line, or as a negative number the gate that it is parked behind. */
   readonly place: number | null
   readonly turn: number | null
@@ -31,6 +34,7 @@ export interface JobRow {
   readonly result: string | null
   /** Of one that has children. */
   readonly parent: string | null
+  readonly waiting: number | null
   readonly doomed: string | null
 }
 
@@ -51,6 +55,7 @@ export type StoredJob = Pick<
   | 'tags'
   | 'metadata'
   | 'rest'
+  | 'child_of'
 >
 
 type Story = NonNullable<Entry['story']>
@@ -169,14 +174,15 @@ export function isStepped(row: JobRow): boolean {
   return row.rest?.includes('"stepped":true') === true && (JSON.parse(row.rest) as Rest).stepped === true
 }
 
-export function writeEntry(entry: Entry, kind: number): StoredJob {
+/** `childOf`: the position of the parent, as far as it is known. */
+export function writeEntry(entry: Entry, kind: number, childOf: number | undefined): StoredJob {
   const { job, seq, state, rank, createdAt } = entry
   return {
     seq,
     id: job.id,
     kind,
     state: stateNumbers[state],
-    special: isSpecial(entry),
+    special: isSpecial(entry, childOf),
     rank: stateNumbers[state] === live ? null : rank,
     created_at: createdAt,
     max_attempts: job.maxAttempts,
@@ -186,15 +192,24 @@ export function writeEntry(entry: Entry, kind: number): StoredJob {
     tags: job.tags === undefined ? null : JSON.stringify(job.tags),
     metadata: job.metadata ?? null,
     rest: restText(entry),
+    child_of: childOf ?? null,
   }
 }
 
+/** The parent of a child that is otherwise plain: all that its end means is that one child less is waited for. */
+export function onlyParent({ family }: NewJob): string | undefined {
+  if (family === undefined || !isPlainChild(family)) return undefined
+  const [parent] = family.parents
+  const isPlain = parent?.fan === undefined && family.stays !== true && family.undoes === undefined
+  return isPlain ? parent?.id : undefined
+}
+
 /** Whether its end, or its next start, means more than that it is gone: only the desk may settle it. */
-function isSpecial({ job, story }: Entry): boolean {
+function isSpecial({ job, story }: Entry, childOf: number | undefined): boolean {
   return (
     job.traffic !== undefined ||
     job.dedupe !== undefined ||
-    job.family !== undefined ||
+    (job.family !== undefined && childOf === undefined) ||
     job.guard !== undefined ||
     job.unwinds === true ||
     (story !== undefined &&

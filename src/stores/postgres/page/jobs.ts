@@ -1,7 +1,7 @@
 import { type Entry, storyOf } from '../../ledger/entry.js'
 import { Parenthood } from '../../ledger/parenthood.js'
 import type { Book } from '../../ledger/shelf.js'
-import { isStepped, type JobRow, readEntry, writeEntry } from './job-row.js'
+import { isStepped, type JobRow, onlyParent, readEntry, type StoredJob, writeEntry } from './job-row.js'
 import type { PagedKind, PagedKinds } from './kinds.js'
 import { PagedLinks } from './links.js'
 import { Stale } from './needs.js'
@@ -59,6 +59,18 @@ export class PagedJobs implements Book<Entry> {
     this.#byId.set(id, undefined)
   }
 
+  stored(entry: Entry): StoredJob {
+    return writeEntry(entry, (entry.kind as PagedKind).num, this.#parentOf(entry))
+  }
+
+  #parentOf({ job, seq }: Entry): number | undefined {
+    const parent = onlyParent(job)
+    if (parent === undefined) return undefined
+    const entry = this.#byId.get(parent)
+    if (entry !== undefined) return entry.seq
+    return this.#seen.get(seq)?.row?.child_of ?? undefined
+  }
+
   /** Those that this try has looked at; `now` is undefined for one that is gone. */
   *looked(): Generator<Seen & { readonly now: Entry | undefined }, void> {
     for (const seen of this.#seen.values()) {
@@ -86,14 +98,10 @@ export class PagedJobs implements Book<Entry> {
   }
 }
 
-export function storedJob(entry: Entry) {
-  return writeEntry(entry, (entry.kind as PagedKind).num)
-}
-
 interface ParentState
   extends Pick<
     Parenthood,
-    'waiting' | 'fanned' | 'failed' | 'failedFanned' | 'open' | 'alarmed' | 'replays' | 'compensated'
+    'fanned' | 'failed' | 'failedFanned' | 'open' | 'alarmed' | 'replays' | 'compensated'
   > {
   readonly closed: readonly string[]
   readonly fans: readonly (readonly [string, number])[]
@@ -101,11 +109,11 @@ interface ParentState
   readonly fanLinks: number
 }
 
-function readParenthood(page: Page, { seq, parent, doomed }: JobRow): Parenthood {
+function readParenthood(page: Page, { seq, parent, waiting, doomed }: JobRow): Parenthood {
   const state = JSON.parse(parent as string) as ParentState
   const links = new PagedLinks(page, seq, { size: state.size, fanned: state.fanLinks })
   const parenthood = new Parenthood(links)
-  const { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated } = state
+  const { fanned, failed, failedFanned, open, alarmed, replays, compensated } = state
   Object.assign(parenthood, { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated })
   parenthood.doomedFrom = doomed ?? undefined
   for (const fan of state.closed) parenthood.closed.add(fan)
@@ -113,11 +121,14 @@ function readParenthood(page: Page, { seq, parent, doomed }: JobRow): Parenthood
   return parenthood
 }
 
-export function writeParenthood(parenthood: Parenthood): { doomed: string | null; state: string } {
+export function writeParenthood(parenthood: Parenthood): {
+  waiting: number
+  doomed: string | null
+  state: string
+} {
   const { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated } = parenthood
   const links = parenthood.links as PagedLinks
   const state: ParentState = {
-    waiting,
     fanned,
     failed,
     failedFanned,
@@ -130,5 +141,5 @@ export function writeParenthood(parenthood: Parenthood): { doomed: string | null
     size: links.size,
     fanLinks: links.fanned,
   }
-  return { doomed: parenthood.doomedFrom ?? null, state: JSON.stringify(state) }
+  return { waiting, doomed: parenthood.doomedFrom ?? null, state: JSON.stringify(state) }
 }

@@ -1,10 +1,14 @@
 import type { Link, Links } from '../../ledger/parenthood.js'
+import { isSame } from './book.js'
 import type { Page } from './page.js'
 
 export interface LinkRow {
   readonly parent: number
   readonly child: string
   readonly fan: string | null
+  /** Of a child that completed; all other ends are told in `state`. */
+  readonly ended_at: number | null
+  readonly result: string | null
   readonly state: string
 }
 
@@ -62,7 +66,7 @@ export class PagedLinks implements Links {
       if (link === undefined) continue
       const row = writeLink(this.#parent, link)
       const before = this.#page.peek<LinkRow>('link', linkKey(this.#parent, link.child))
-      if (!before || before.state !== row.state || this.#fansForgotten) kept.push(row)
+      if (!before || !isSame({ ...row }, { ...before }) || this.#fansForgotten) kept.push(row)
     }
     return { kept, fansForgotten: this.#fansForgotten }
   }
@@ -87,8 +91,11 @@ export function linkKey(parent: number, child: string): string {
   return `${parent}\n${child}`
 }
 
-function readLink({ child, fan, state }: LinkRow): Link {
-  return { ...emptyLink, ...(JSON.parse(state) as Link), child, fan: fan ?? undefined }
+function readLink({ child, fan, ended_at, result, state }: LinkRow): Link {
+  const link = { ...emptyLink, ...(JSON.parse(state) as Link), child, fan: fan ?? undefined }
+  return ended_at === null
+    ? link
+    : { ...link, end: 'completed', endedAt: ended_at, result: result ?? undefined }
 }
 
 const emptyLink = {
@@ -101,5 +108,8 @@ const emptyLink = {
 }
 
 function writeLink(parent: number, { child, fan, ...rest }: Link): LinkRow {
-  return { parent, child, fan: fan ?? null, state: JSON.stringify(rest) }
+  const { end, endedAt, result, ...others } = rest
+  const names = { parent, child, fan: fan ?? null }
+  if (end !== 'completed') return { ...names, ended_at: null, result: null, state: JSON.stringify(rest) }
+  return { ...names, ended_at: endedAt ?? 0, result: result ?? null, state: JSON.stringify(others) }
 }

@@ -321,7 +321,7 @@ function putLinks(page: Page, rows: readonly LinkRow[]): void {
 
 function putJob(page: Page, row: JobRow): void {
   page.putRow('job', row.id, row)
-  if (row.special && row.rest?.includes('"parents":[{')) page.children.add(row.id)
+  if ((row.special || row.child_of !== null) && row.rest?.includes('"parents":[{')) page.children.add(row.id)
 }
 
 const sheets: Record<string, (page: Page) => Question[]> = {

@@ -6,7 +6,7 @@ import { Json, type Value } from '../literal.js'
 import type { PagedBook } from './book.js'
 import { isSame } from './book.js'
 import type { JobRow } from './job-row.js'
-import { storedJob, writeParenthood } from './jobs.js'
+import { writeParenthood } from './jobs.js'
 import type { PagedKind } from './kinds.js'
 import type { PagedLinks } from './links.js'
 import { spansOf, without } from './spans.js'
@@ -73,7 +73,7 @@ function writeJobs(tables: PagedTables, out: Writings): void {
   for (const { row, entry, now, steps } of tables.jobs.looked()) {
     if (now === undefined) removed.push(entry.seq)
     else {
-      const stored = storedJob(now)
+      const stored = tables.jobs.stored(now)
       if (row === undefined) added.push(stored)
       else if (row.expires_at !== null ? !isAsItEnded(now, row) : !isSame(stored, row as never))
         changed.push(stored)
@@ -194,9 +194,9 @@ class Kin {
   }
 
   #seeParent(row: JobRow | undefined, seq: number, parenthood: Parenthood): void {
-    const { doomed, state } = writeParenthood(parenthood)
-    if (row === undefined || row.parent !== state || row.doomed !== doomed)
-      this.#parents.push({ seq, doomed, state })
+    const { waiting, doomed, state } = writeParenthood(parenthood)
+    if (row?.parent !== state || row.waiting !== waiting || row.doomed !== doomed)
+      this.#parents.push({ seq, waiting, doomed, state })
     const { kept, fansForgotten } = (parenthood.links as PagedLinks).changes()
     if (fansForgotten) this.#noFans.push(seq)
     this.#links.push(...kept)

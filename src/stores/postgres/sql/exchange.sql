@@ -9,7 +9,7 @@
 --   ended      the kinds of these jobs
 --   settled    entries ascending by of and first:      of, first, last, outcome, ms
 --              outcome 5: completed, kept for that long, 0 forgets it at once; 3: to be tried again after that long
---   results    JSON texts of the jobs of each entry that is kept: one list per entry, in that order, separated by U+001D;
+--   results    JSON texts of the jobs of each entry that completed: one list per entry, in that order, separated by U+001D;
 --              empty for an entry without any; null when there are none
 --   rests      of all jobs that are tried again, in that order
 --   claim      token of the claim; null: no claim

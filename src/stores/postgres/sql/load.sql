@@ -30,12 +30,13 @@ INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- :job
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last, p.state AS parent, p.doomed,
+  j.tags, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
+  p.state AS parent, p.waiting, p.doomed,
   d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
-LEFT JOIN {schema}.parent p ON p.seq = j.seq
+{asParent}
 LEFT JOIN LATERAL (
   SELECT c.first, c.last FROM {schema}.ready c
   WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
@@ -45,9 +46,14 @@ LEFT JOIN LATERAL (
   WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
 ) d ON d.first <= j.seq AND r.first IS NULL
 
+-- :asParent
+LEFT JOIN LATERAL (
+  SELECT c.state, c.waiting, c.doomed FROM {schema}.parent c WHERE c.seq = j.seq {lock}
+) p ON true
+
 -- :liveJob  one that is known to be pending or running, and where: only its own row
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest
+  j.tags, j.metadata, j.rest, j.child_of
 
 -- :nowhere
 NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
@@ -56,23 +62,23 @@ NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigin
 NULL::bigint AS started_at, NULL::bigint AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
 
 -- :running  if a lease covers it, which has been locked
-{liveJob}, {nowhere}, p.state AS parent, p.doomed, {notDone}
-FROM {schema}.job j LEFT JOIN {schema}.parent p ON p.seq = j.seq
+{liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}
+FROM {schema}.job j {asParent}
 WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 
 -- :parentsOfRunning
 {job} WHERE j.id IN (
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 ) ORDER BY j.seq {lockJob}
 
 -- :linksToRunning  fenced, because without statistics a planner would walk along all links of a parent for each child
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 
 -- :byIds
 {job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
@@ -80,19 +86,19 @@ WHERE c.seq = ANY ($1::bigint[]) AND c.special AND c.rest LIKE '%"parents":[{%'
 -- :parentsOf
 {job} WHERE j.id IN (
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 ) ORDER BY j.seq {lockJob}
 
 -- :linksTo  from these parents
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM {schema}.job c
 CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.id = ANY ($1::text[]) AND c.special AND c.rest LIKE '%"parents":[{%'
+WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 
 -- :linksBetween  each parent and child
-SELECT l.parent, l.child, l.fan, l.state
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM unnest($1::text[], $2::text[]) u (parent, child)
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = u.parent OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = u.child OFFSET 0) l
@@ -102,7 +108,7 @@ WITH RECURSIVE up (id) AS (
   SELECT unnest($1::text[])
   UNION SELECT e->>'id' FROM up JOIN {schema}.job c ON c.id = up.id
   CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.special AND c.rest LIKE '%"parents":[{%'
+  WHERE (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
 )
 SELECT up.id FROM up LIMIT 20000
 
@@ -131,8 +137,8 @@ WITH runs AS MATERIALIZED (
   ORDER BY s.seq LIMIT $4
 )
 {liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
-  p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+  p.waiting, p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 
 -- :inPlace
@@ -141,8 +147,8 @@ WITH found AS MATERIALIZED (
   WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
 )
 {liveJob}, $1::int AS place, found.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
-  p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq LEFT JOIN {schema}.parent p ON p.seq = j.seq
+  p.waiting, p.doomed, {notDone}
+FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 ORDER BY found.rank, j.seq
 
 -- :waitingFor
@@ -212,11 +218,11 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE fading IS NOT NULL AND (fading, num) > ($1::float8, $2::bigint) ORDER BY fading, num LIMIT $3
 
 -- :linksOf
-SELECT parent, child, fan, state FROM {schema}.link
+SELECT parent, child, fan, ended_at, result, state FROM {schema}.link
 WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
 
 -- :linksAfter
-SELECT parent, child, fan, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+SELECT parent, child, fan, ended_at, result, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
 
 -- :openSteps
 SELECT seq, state FROM {schema}.step WHERE seq = ANY ($1::bigint[]) AND open ORDER BY n

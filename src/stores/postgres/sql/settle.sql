@@ -13,6 +13,11 @@ DECLARE
   undone int[];
   -- What the leases cover: deleted, kept, put back; of which lease, and where.
   del_of int[]; del_first bigint[]; del_last bigint[];
+  -- What they gave, where there is anything: from which position on, separated.
+  given_first bigint[]; given text[];
+  -- Children: their parents, ids and positions.
+  parents bigint[]; children text[]; child_seqs bigint[];
+  more_parents bigint[]; more_children text[]; more_child_seqs bigint[];
   keep_of int[]; keep_first bigint[]; keep_last bigint[];
   keep_at bigint[]; keep_until bigint[]; keep_results text[];
   groups text[] := string_to_array(results, chr(29), ''); grp int := 0; part text; begun bigint;
@@ -47,7 +52,7 @@ BEGIN
       ms := settled[i + 4];
       covered := settled[i] = k;
       begun := first;
-      IF outcome = 5 AND ms > 0 THEN grp := grp + 1; END IF;
+      IF outcome = 5 THEN grp := grp + 1; END IF;
       WHILE first <= last LOOP
         -- The next piece that is covered, or is not, as a whole.
         WHILE covered AND l.spans[s + 1] < first LOOP s := s + 2; END LOOP;
@@ -60,6 +65,10 @@ BEGIN
         ELSE
           upto := least(last, l.spans[s + 1]);
           n := k;
+        END IF;
+        IF outcome = 5 AND n IS NOT NULL AND groups[grp] IS NOT NULL
+          AND given_first[cardinality(given_first)] IS DISTINCT FROM begun THEN
+          given_first := given_first || begun; given := given || groups[grp];
         END IF;
         IF outcome = 5 AND ms = 0 THEN
           IF n IS NOT NULL THEN
@@ -93,18 +102,20 @@ BEGIN
     WITH gone AS (
       DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
       WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k
+      RETURNING j.seq, j.kind, d.k, j.child_of, j.id
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, total_completed)
       SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
     )
-    SELECT array_agg(g.seq), array_agg(g.k) INTO seqs, of_seqs FROM gone g;
+    SELECT array_agg(g.seq), array_agg(g.k), array_agg(g.child_of) FILTER (WHERE g.child_of IS NOT NULL),
+      array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL)
+    INTO seqs, of_seqs, parents, children, child_seqs FROM gone g;
   END IF;
 
   IF keep_of IS NOT NULL THEN
     -- Their rows are only read: the lease guards them.
     WITH ended AS MATERIALIZED (
-      SELECT j.seq, j.kind, d.k FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+      SELECT j.seq, j.kind, d.k, j.child_of, j.id FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
       JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
     ), kept AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
@@ -114,9 +125,18 @@ BEGIN
       INSERT INTO {schema}.tally (kind, running, completed, total_completed)
       SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
     )
-    SELECT array_agg(e.seq), array_agg(e.k) INTO more, of_more FROM ended e;
+    SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL),
+      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+    INTO more, of_more, more_parents, more_children, more_child_seqs FROM ended e;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
+    parents := parents || more_parents;
+    children := children || more_children;
+    child_seqs := child_seqs || more_child_seqs;
+  END IF;
+
+  IF parents IS NOT NULL THEN
+    PERFORM {schema}.note_children_{set}(at, parents, children, child_seqs, given_first, given);
   END IF;
 
   IF back_of IS NOT NULL THEN
@@ -184,4 +204,44 @@ AS $$
   ) p
   CROSS JOIN LATERAL (VALUES (p.first, 0), (p.last, 1)) e (bound, side)
   WHERE p.first <= p.last
+$$;
+
+-- note_children(at, parents, children, seqs, given_first, given): tells parents of children that completed, each at its
+-- position, with what they gave. The last one of a parent means more, which the desk has to do: MR001.
+CREATE OR REPLACE FUNCTION {schema}.note_children_{set}(
+  at bigint, parents bigint[], children text[], seqs bigint[], given_first bigint[], given text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+  fewest int;
+  results text[];
+BEGIN
+  IF given IS NOT NULL THEN results := {schema}.given_at_{set}(seqs, given_first, given); END IF;
+  -- In order, so that two calls with children of the same parents do not wait for each other.
+  PERFORM 1 FROM {schema}.parent p WHERE p.seq = ANY (parents) ORDER BY p.seq FOR UPDATE;
+  WITH noted AS (
+    UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
+    FROM unnest(parents, children, results) c (parent, child, result)
+    WHERE l.parent = c.parent AND l.child = c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    RETURNING l.parent
+  ), left_over AS (
+    UPDATE {schema}.parent p SET waiting = p.waiting - n.count
+    FROM (SELECT o.parent, count(*)::int AS count FROM noted o GROUP BY o.parent) n WHERE p.seq = n.parent
+    RETURNING p.waiting
+  )
+  SELECT min(o.waiting) INTO fewest FROM left_over o;
+  IF fewest <= 0 THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'last child'; END IF;
+END
+$$;
+
+-- given_at(seqs, given_first, given) -> texts: what was given at these positions.
+CREATE OR REPLACE FUNCTION {schema}.given_at_{set}(seqs bigint[], given_first bigint[], given text[]) RETURNS text[]
+LANGUAGE sql STABLE
+SET enable_hashjoin = on
+SET enable_nestloop = off
+AS $$
+  SELECT array_agg(r.text ORDER BY u.nth) FROM unnest(seqs) WITH ORDINALITY u (seq, nth) LEFT JOIN (
+    SELECT g.first + t.nth - 1 AS seq, nullif(t.text, '') AS text FROM unnest(given_first, given) g (first, text),
+      unnest(string_to_array(g.text, chr(30))) WITH ORDINALITY t (text, nth)
+  ) r ON r.seq = u.seq
 $$;

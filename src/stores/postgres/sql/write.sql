@@ -22,18 +22,19 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 
 -- :addJobs
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, created_at, max_attempts, max_crashes, input, overrides,
-  tags, metadata, rest)
-SELECT seq, id, kind, state, special, rank, created_at, max_attempts, max_crashes, input, overrides, tags, metadata, rest
+INSERT INTO {schema}.job (seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input,
+  overrides, tags, metadata, rest)
+SELECT seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input, overrides, tags, metadata,
+  rest
 FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
+  child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
   rest text)
 
 -- :changeJobs
-UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank,
+UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, child_of = r.child_of,
   max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input, overrides = r.overrides, tags = r.tags,
   metadata = r.metadata, rest = r.rest
-FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8,
+FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, child_of bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text)
 WHERE j.seq = r.seq
 
@@ -96,9 +97,9 @@ ON CONFLICT (num) DO UPDATE SET parked = excluded.parked, active = excluded.acti
 DELETE FROM {schema}.gate WHERE num = ANY ($1::int[])
 
 -- :parents
-INSERT INTO {schema}.parent (seq, doomed, state)
-SELECT seq, doomed, state FROM json_to_recordset($1) AS r (seq bigint, doomed text, state text)
-ON CONFLICT (seq) DO UPDATE SET doomed = excluded.doomed, state = excluded.state
+INSERT INTO {schema}.parent (seq, waiting, doomed, state)
+SELECT seq, waiting, doomed, state FROM json_to_recordset($1) AS r (seq bigint, waiting int, doomed text, state text)
+ON CONFLICT (seq) DO UPDATE SET waiting = excluded.waiting, doomed = excluded.doomed, state = excluded.state
 
 -- :removeParents
 DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
@@ -107,9 +108,11 @@ DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[]) AND fan IS NOT NULL
 
 -- :links
-INSERT INTO {schema}.link (parent, child, fan, state)
-SELECT parent, child, fan, state FROM json_to_recordset($1) AS r (parent bigint, child text, fan text, state text)
-ON CONFLICT (parent, child) DO UPDATE SET fan = excluded.fan, state = excluded.state
+INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)
+SELECT parent, child, fan, ended_at, result, state
+FROM json_to_recordset($1) AS r (parent bigint, child text, fan text, ended_at bigint, result text, state text)
+ON CONFLICT (parent, child)
+DO UPDATE SET fan = excluded.fan, ended_at = excluded.ended_at, result = excluded.result, state = excluded.state
 
 -- :removeLinks
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[])

@@ -39,6 +39,7 @@ CREATE TABLE {schema}.job (
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
+  child_of     bigint,                     -- position of the parent that waits for it, if that is all that is special about it
   overrides    text,                       -- JSON, as the next three
   tags         text,
   metadata     text,
@@ -133,7 +134,8 @@ CREATE TABLE {schema}.done (
 CREATE INDEX done_finished ON {schema}.done (finished_at, last);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
--- What follows only the desk writes, under its lock; see desk.ts.
+-- What follows only the desk writes, under its lock; see desk.ts. But for `parent` and `link`: there settle.sql notes that
+-- children completed.
 
 -- Numbers that order what came when.
 CREATE TABLE {schema}.number (one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
@@ -186,19 +188,22 @@ CREATE INDEX gate_fading ON {schema}.gate (fading, num) WHERE fading IS NOT NULL
 
 -- Of jobs that have children, by position.
 CREATE TABLE {schema}.parent (
-  seq    bigint PRIMARY KEY,
-  doomed text COLLATE "C",  -- its children are to be cancelled, those behind this one
-  state  text NOT NULL      -- JSON of the rest
-) WITH (fillfactor = 50);
+  seq     bigint PRIMARY KEY,
+  waiting int NOT NULL,      -- children that it waits for before it runs; counted down where they end
+  doomed  text COLLATE "C",  -- its children are to be cancelled, those behind this one
+  state   text NOT NULL      -- JSON of the rest
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX parent_doomed ON {schema}.parent (seq) WHERE doomed IS NOT NULL;
 
 CREATE TABLE {schema}.link (
-  parent bigint NOT NULL,
-  child  text COLLATE "C" NOT NULL,
-  fan    text COLLATE "C",
-  state  text NOT NULL,     -- JSON of the rest
+  parent   bigint NOT NULL,
+  child    text COLLATE "C" NOT NULL,
+  fan      text COLLATE "C",
+  ended_at bigint,          -- of one that completed
+  result   text,            -- what it gave
+  state    text NOT NULL,   -- JSON of the rest
   PRIMARY KEY (parent, child)
-);
+) WITH (fillfactor = 50);
 CREATE INDEX link_fan ON {schema}.link (parent) WHERE fan IS NOT NULL;
 
 CREATE TABLE {schema}.step (
@@ -283,6 +288,6 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text,
-  place int, turn double precision, run_first bigint, run_last bigint, parent text, doomed text,
+  child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at bigint, expires_at bigint, result text
 );
