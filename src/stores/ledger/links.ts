@@ -10,6 +10,8 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
   const { prefix = '' } = query
   let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
   let looked = 0
+  // With the one that tells whether there are more.
+  const size = Math.max(fewest, query.limit + 1)
   for (; at < query.parents.length; at++, after = prefix) {
     const links = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links
     for (let page = next(after); page.length > 0; page = next(after)) {
@@ -21,17 +23,18 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
         after = link.child
         if (isAskedFor(link, query)) found.push(recordOf(link))
       }
-      if (page.length < pageSize || page.at(-1)?.child !== after) break
+      if (page.length < size || page.at(-1)?.child !== after) break
     }
 
     function next(from: string): readonly Link[] {
-      return links?.after(from, pageSize) ?? []
+      return links?.after(from, size) ?? []
     }
   }
   return { links: found, cursor: undefined }
 }
 
-const pageSize = 1_000
+/** Read at once, however few are asked for: a filter may leave most of them out. */
+const fewest = 100
 
 /** Spelt out: a parent may read a hundred thousand of them. */
 function recordOf(link: Link): LinkRecord {

@@ -319,6 +319,8 @@ SET lock_timeout = '250ms'
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
+  -- Of a child, only what a client has to know of its earlier runs.
+  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
   held bigint[];  -- spans of what is claimed
   again boolean := false;
   began bigint;
@@ -354,7 +356,7 @@ BEGIN
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 
-  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, j.rest)),
+  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END)),
     min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
     min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
     array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
@@ -378,9 +380,9 @@ BEGIN
     FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
   END IF;
   IF more > 0 THEN
-    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, j.rest))::text INTO extras
+    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END))::text INTO extras
     FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
-    WHERE coalesce(j.overrides, j.tags, j.metadata, j.rest) IS NOT NULL;
+    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END) IS NOT NULL;
   END IF;
 
   IF again THEN RETURN; END IF;
