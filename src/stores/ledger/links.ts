@@ -1,11 +1,10 @@
 import { bounds } from '../../core/bounds.js'
 import { isAskedFor, type LinkRecord } from '../../core/family.js'
 import type { LinkPage, LinkQuery } from '../../core/store.js'
-import type { Link } from './parenthood.js'
-import type { Tables } from './tables.js'
+import type { Link, Links } from './parenthood.js'
 
 /** Looks at a bounded number of links per call; a filter that matches few gets a cursor to go on with. */
-export function links(tables: Tables, query: LinkQuery): LinkPage {
+export function links(of: (parent: string) => Links | undefined, query: LinkQuery): LinkPage {
   const found: LinkRecord[] = []
   const { prefix = '' } = query
   let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
@@ -13,7 +12,7 @@ export function links(tables: Tables, query: LinkQuery): LinkPage {
   // With the one that tells whether there are more.
   const size = Math.max(fewest, query.limit + 1)
   for (; at < query.parents.length; at++, after = prefix) {
-    const links = tables.jobs.get(query.parents[at] ?? '')?.story?.parenthood?.links
+    const links = of(query.parents[at] ?? '')
     for (let page = next(after); page.length > 0; page = next(after)) {
       for (const link of page) {
         if (!link.child.startsWith(prefix)) break

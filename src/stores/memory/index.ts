@@ -189,7 +189,8 @@ export class MemoryStore implements Store {
   }
 
   async links(query: LinkQuery): Promise<LinkPage> {
-    return links(this.#open(), query)
+    const { jobs } = this.#open()
+    return links((id) => jobs.get(id)?.story?.parenthood?.links, query)
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

@@ -429,8 +429,8 @@ export class PostgresStore implements Store {
 
   links(query: LinkQuery): Promise<LinkPage> {
     const needs = new Needs()
-    for (const id of query.parents) needs.key('job', id)
-    return this.#look((tables) => links(tables, query), { needs })
+    for (const id of query.parents) needs.key('place', id)
+    return this.#look((tables) => links((id) => tables.linksOf(id), query), { needs })
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {

@@ -861,6 +861,9 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 SELECT parent, child, fan, ended_at, result, state FROM {schema}.link
 WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
 `,
+  placesOf: `
+SELECT id, seq FROM {schema}.job WHERE id = ANY ($1::text[])
+`,
   linksAfter: `
 SELECT parent, child, fan, ended_at, result, state FROM {schema}.link WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
 `,

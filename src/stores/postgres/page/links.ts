@@ -91,20 +91,17 @@ export function linkKey(parent: number, child: string): string {
   return `${parent}\n${child}`
 }
 
+/** Changes what it has read, without a copy: a parent may have a hundred thousand of them. */
 function readLink({ child, fan, ended_at, result, state }: LinkRow): Link {
-  const link = { ...emptyLink, ...(JSON.parse(state) as Link), child, fan: fan ?? undefined }
-  return ended_at === null
-    ? link
-    : { ...link, end: 'completed', endedAt: ended_at, result: result ?? undefined }
-}
-
-const emptyLink = {
-  node: undefined,
-  undo: undefined,
-  end: undefined,
-  endedAt: undefined,
-  result: undefined,
-  failure: undefined,
+  const link = JSON.parse(state) as { -readonly [K in keyof Link]: Link[K] }
+  link.child = child
+  link.fan = fan ?? undefined
+  if (ended_at !== null) {
+    link.end = 'completed'
+    link.endedAt = ended_at
+    link.result = result ?? undefined
+  }
+  return link
 }
 
 function writeLink(parent: number, { child, fan, ...rest }: Link): LinkRow {

@@ -48,6 +48,16 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       },
     },
   ],
+  place: (page, ids) => [
+    {
+      statement: 'placesOf',
+      values: [ids],
+      take(rows: readonly { id: string; seq: number }[]) {
+        for (const id of ids) page.putRow('place', id, null)
+        for (const row of rows) page.putRow('place', row.id, row)
+      },
+    },
+  ],
   // By their positions, with their parents. Those that do not run any more are looked for in all places then, by their ids.
   running: (page, positions) => {
     const seqs = positions.map(Number)

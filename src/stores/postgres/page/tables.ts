@@ -221,6 +221,12 @@ export class PagedTables extends Tables {
     return new PagedLinks(this.page, seq, undefined)
   }
 
+  /** The same without its parent, for whoever only reads them. */
+  linksOf(id: string): PagedLinks | undefined {
+    const row = this.page.row<{ seq: number }>('place', id)
+    return row === null ? undefined : new PagedLinks(this.page, row.seq, { size: 0, fanned: 0 })
+  }
+
   keysOfRunning(): ReadonlySet<string> {
     return this.page.sheet<ReadonlySet<string>>('keysOfRunning')
   }
