@@ -19,9 +19,14 @@ export default defineConfig({
     projects: [
       project('unit', ['test/unit']),
       project('examples', ['test/examples']),
-      // What every engine does, and what only this one does.
+      // What every engine does, what those do that processes can share, and what only this one does.
       ...engines.map((engine) =>
-        project(engine, ['test/engine', `test/${engine}`], { MILLRACE_TEST_ENGINE: engine }, servers[engine]),
+        project(
+          engine,
+          ['test/engine', ...(engine === 'memory' ? [] : ['test/processes']), `test/${engine}`],
+          { MILLRACE_TEST_ENGINE: engine },
+          servers[engine],
+        ),
       ),
     ],
   },

@@ -1,17 +1,18 @@
 /**
- * Limits over real processes: four workers on one file, some of them killed and replaced. Judged by what the file
+ * Limits over real processes: four workers on one store, some of them killed and replaced. Judged by what the store
  * says of every run: when it started and when it ended, by the store's clock.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { NewJob } from 'millrace'
-import { SqliteStore } from 'millrace/sqlite'
 import { expect, test } from 'vitest'
 import type { Random } from '../chaos/random.js'
-import { file } from '../engine/mill.js'
+import { freshPlace } from '../engine/fresh-place.js'
 import { newJob } from '../new-job.js'
+import { storeAt } from '../place.js'
 import { Fleet, mostAtOnce, type Run } from './fleet.js'
+import { leaseMs, share } from './scale.js'
 
-const jobs = 500
+const jobs = 500 * share
 const rate = { max: 60, per: 400, burst: 60 }
 const perKey = 2
 const perGroup = 3
@@ -19,10 +20,10 @@ const workers = 4
 const kills = 4
 
 test('four processes keep rate and concurrency, some of them killed and replaced, and all jobs get done', async () => {
-  const path = file()
-  const store = new SqliteStore({ file: path, synchronous: 'normal' })
+  const place = freshPlace()
+  const store = storeAt(place)
   await store.open()
-  const fleet = new Fleet(store, 'traffic-process.js', { file: path, leaseMs: 600 })
+  const fleet = new Fleet(store, 'traffic-process.js', { place, leaseMs })
   const { random, seed } = fleet
   try {
     await store.configure({

@@ -4,8 +4,8 @@ import type { ProcessConfig } from './fleet.js'
 import { bookMill } from './transactional-jobs.js'
 
 process.on('disconnect', () => process.exit())
-const { file, worker, leaseMs } = JSON.parse(process.argv[2] ?? '') as ProcessConfig
-const mill = new Millrace(bookMill(file))
+const { place, worker, leaseMs } = JSON.parse(process.argv[2] ?? '') as ProcessConfig
+const mill = new Millrace(bookMill(place).options)
 mill.on('completed', ({ id }) => process.send?.({ completed: id }))
 await mill
   .worker({ name: worker, lease: leaseMs, poll: '50ms', concurrency: 4, handleSignals: false })

@@ -1,14 +1,15 @@
-/** Worker processes on one file, killed and replaced, and what the file says afterwards of every run. */
+/** Worker processes that share a place, killed and replaced, and what the store says afterwards of every run. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Store } from 'millrace'
 import { Random } from '../chaos/random.js'
+import type { Place } from '../place.js'
 
 /** What a process is told; its first argument. */
 export interface ProcessConfig {
-  readonly file: string
+  readonly place: Place
   readonly worker: string
   readonly seed: number
   readonly leaseMs: number
@@ -37,7 +38,7 @@ export class Fleet {
   /** The processes run the package as users get it, from dist/. */
   constructor(store: Store, script: string, config: Omit<ProcessConfig, 'worker' | 'seed'>) {
     this.#store = store
-    this.#script = fileURLToPath(new URL(`../../.build/test/sqlite/${script}`, import.meta.url))
+    this.#script = fileURLToPath(new URL(`../../.build/test/processes/${script}`, import.meta.url))
     this.#config = config
     if (!existsSync(this.#script))
       throw new Error(`${this.#script} is missing; build it first: npm run build`)

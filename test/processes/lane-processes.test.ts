@@ -1,15 +1,16 @@
 /**
- * Lanes over real processes: four workers on one file that is full of jobs, two of them killed and replaced.
- * Judged by what the file says of every run, as in a random run: each lane has its share, and none starves (I9).
+ * Lanes over real processes: four workers on one store that is full of jobs, two of them killed and replaced.
+ * Judged by what the store says of every run, as in a random run: each lane has its share, and none starves (I9).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Millrace } from 'millrace'
-import { SqliteStore } from 'millrace/sqlite'
 import { expect, test } from 'vitest'
 import { checkLanes } from '../chaos/checker.js'
-import { file } from '../engine/mill.js'
+import { freshPlace } from '../engine/fresh-place.js'
+import { storeAt } from '../place.js'
 import { Fleet, mostAtOnce } from './fleet.js'
 import { atOnce, concurrency, image, laneMill, mail, report } from './lane-jobs.js'
+import { leaseMs, share } from './scale.js'
 
 const lanes = ['critical', 'high', 'default', 'low'] as const
 const weights = [8, 4, 2, 1]
@@ -17,15 +18,15 @@ const workers = 4
 const kills = 2
 
 test('four processes give each lane its share, with limits and groups, two of them killed and replaced', async () => {
-  const path = file()
-  const store = new SqliteStore({ file: path, synchronous: 'normal' })
+  const place = freshPlace()
+  const store = storeAt(place)
   await store.open()
-  const mill = new Millrace(laneMill(path))
-  const fleet = new Fleet(store, 'lane-process.js', { file: path, leaseMs: 600 })
+  const mill = new Millrace(laneMill(place))
+  const fleet = new Fleet(store, 'lane-process.js', { place, leaseMs })
   const { random, seed } = fleet
   try {
     const ids: string[] = []
-    const perLane = weights.map((weight) => weight * 90)
+    const perLane = weights.map((weight) => weight * 3 * Math.ceil(30 * share))
     for (const [lane, priority] of lanes.entries()) {
       for (const job of [mail, image, report]) {
         const inputs = Array.from({ length: (perLane[lane] ?? 0) / 3 }, () => ({

@@ -1,7 +1,7 @@
 /** Jobs with a limit, with groups, and with neither, in one queue that has a limit of its own. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, type MillraceOptions } from 'millrace'
-import { sqliteStore } from 'millrace/sqlite'
+import { type Place, storeAt } from '../place.js'
 
 export interface Work {
   readonly ms: number
@@ -18,9 +18,9 @@ export const report = defineJob({ ...common, name: 'report' })
 export const atOnce = 12
 export const concurrency = 4
 
-export function laneMill(file: string): MillraceOptions {
+export function laneMill(place: Place): MillraceOptions {
   return {
-    store: sqliteStore({ file, synchronous: 'normal' }),
+    store: storeAt(place),
     jobs: [mail, image, report],
     queues: { default: { limit: { concurrency: atOnce } } },
   }

@@ -2,17 +2,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClaimedJob, OrphanedJob, Outcome, Settlement } from 'millrace'
-import { SqliteStore } from 'millrace/sqlite'
 import { Random } from '../chaos/random.js'
 import { outcomeOf } from '../outcome.js'
+import { storeAt } from '../place.js'
 import type { ProcessConfig } from './fleet.js'
 
 const retain = 3_600_000
 
 process.on('disconnect', () => process.exit())
-const { file, worker, seed, leaseMs } = JSON.parse(process.argv[2] ?? '') as ProcessConfig
+const { place, worker, seed, leaseMs } = JSON.parse(process.argv[2] ?? '') as ProcessConfig
 const random = new Random(seed)
-const store = new SqliteStore({ file, synchronous: 'normal' })
+const store = storeAt(place)
 await store.open()
 process.send?.('ready')
 void keepLease()

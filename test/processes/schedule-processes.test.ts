@@ -1,13 +1,14 @@
 /**
- * Schedules over real processes: four workers on one file, killed and replaced throughout. Judged by the jobs in the
- * file: each slot has exactly one, and under `all` none is missing (I6).
+ * Schedules over real processes: four workers on one store, killed and replaced throughout. Judged by the jobs in it:
+ * each slot has exactly one, and under `all` none is missing (I6).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type JobSnapshot, Millrace } from 'millrace'
-import { SqliteStore } from 'millrace/sqlite'
 import { expect, test } from 'vitest'
-import { file } from '../engine/mill.js'
+import { freshPlace } from '../engine/fresh-place.js'
+import { storeAt } from '../place.js'
 import { Fleet } from './fleet.js'
+import { leaseMs } from './scale.js'
 import { scheduleMill, tick } from './schedule-jobs.js'
 
 const workers = 4
@@ -15,12 +16,12 @@ const kills = 30
 const second = 1_000
 
 test('four processes fire each second once, killed and replaced throughout', async () => {
-  const path = file()
-  const mill = new Millrace(scheduleMill(path))
+  const place = freshPlace()
+  const mill = new Millrace(scheduleMill(place))
   await mill.open()
-  const store = new SqliteStore({ file: path, synchronous: 'normal' })
+  const store = storeAt(place)
   await store.open()
-  const fleet = new Fleet(store, 'schedule-process.js', { file: path, leaseMs: 600 })
+  const fleet = new Fleet(store, 'schedule-process.js', { place, leaseMs })
   const { random, seed } = fleet
   try {
     for (let i = 0; i < 5; i++)
