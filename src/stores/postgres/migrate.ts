@@ -11,15 +11,16 @@ import {
   exchange,
   insert,
   kind,
+  mark,
   prune,
   settle,
   take,
 } from './sql.generated.js'
-import { deskFunctions } from './statements.js'
+import { deskFunctions, listFunctions } from './statements.js'
 import type { Queryable, Transaction } from './transaction.js'
 
 /** What runs in the server. Made anew with each migration, so that the newest process has its own. */
-const functions = [kind, insert, enqueue, take, settle, exchange, done, prune]
+const functions = [kind, mark, insert, enqueue, take, settle, exchange, done, prune]
 
 type Migration = (typeof all)[number]
 
@@ -90,7 +91,7 @@ async function next(
   if (migration === undefined) return true
   await transaction.script(inSchema(migration.sql, schema))
   for (const text of functions) await transaction.script(inSchema(text, schema))
-  for (const text of deskFunctions(schema)) await transaction.script(text)
+  for (const text of [...deskFunctions(schema), ...listFunctions(schema)]) await transaction.script(text)
   const text = inSchema('INSERT INTO {schema}.migration (version, name) VALUES ($1, $2)', schema)
   await transaction.query({ text }, [migration.version, migration.name])
   return true

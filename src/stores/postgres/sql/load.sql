@@ -30,8 +30,8 @@ INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- :job
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last, p.state AS parent, p.doomed,
-  d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
+  j.tags, j.search, j.metadata, j.rest, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last, p.state AS parent, p.doomed,
+  d.started_at, coalesce(j.finished_at, d.finished_at) AS finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
