@@ -106,6 +106,7 @@ export type { JobPolicy, LaneOptions, RetainOptions } from './core/options.js'
 export type { AnyNode, NodeOptions } from './core/plan.js'
 export type { CronOptions, EveryOptions, RecurrenceOptions, SpanOptions } from './core/recurrence.js'
 export type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './core/schedule.js'
+export type { FieldFilter, FieldValue } from './core/search.js'
 export type { NewSignal, SignalWait, StepRecord, Wait } from './core/step.js'
 export type { SleepOptions, Step, StepContext, StepPart, WaitForOptions } from './core/step-function.js'
 export type {

@@ -2,6 +2,7 @@ import { Batches, type BatchHandle, type NewBatch } from './client/batch.js'
 import { DeadLetters } from './client/dead.js'
 import { Declarations, type Declared } from './client/declare.js'
 import { Enqueuer, type TransactionOption } from './client/enqueue.js'
+import { fieldFilter } from './client/field.js'
 import { type FlowOptions, Flows } from './client/flow.js'
 import type { AnyFlow, Flow, FlowChain, FlowResult } from './client/flow-types.js'
 import { DefinitionHandle } from './client/gates.js'
@@ -25,6 +26,7 @@ import { Emitter, type EventName, type Listener, type MillraceEvents } from './c
 import { type JobState, jobStates } from './core/job.js'
 import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
 import type { AnyNode } from './core/plan.js'
+import type { FieldFilter } from './core/search.js'
 import type { Store } from './core/store.js'
 import { compileQueue, type QueueOptions, type RateOptions } from './core/traffic/options.js'
 import { checkStore, storeFromUrl } from './store-url.js'
@@ -61,6 +63,7 @@ export interface JobsFilter {
   readonly name?: string | undefined
   readonly queue?: string | undefined
   readonly tag?: string | undefined
+  readonly field?: FieldFilter | undefined
   /** Bounds on when it was created (pending), started (running), falls due, or ended. */
   readonly after?: Date | undefined
   readonly before?: Date | undefined
@@ -175,11 +178,12 @@ export class Millrace {
 
   /** Jobs in one state, page by page: finished ones newest first, waiting ones in the order of their turn. */
   jobs(filter: JobsFilter, page?: PageOptions): Promise<JobList> {
-    noUnknown(filter, ['state', 'name', 'queue', 'tag', 'after', 'before'], 'filter')
+    noUnknown(filter, ['state', 'name', 'queue', 'tag', 'field', 'after', 'before'], 'filter')
     const { after, before, ...rest } = filter
     oneOf(filter.state, jobStates, 'state')
+    const field = fieldFilter(filter.field, filter.name, this.#jobs)
     return this.#inspector.list(
-      { ...rest, after: time(after, 'after'), before: time(before, 'before') },
+      { ...rest, field, after: time(after, 'after'), before: time(before, 'before') },
       page,
     )
   }

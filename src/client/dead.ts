@@ -16,7 +16,9 @@ import {
   readOverrides,
   time,
 } from '../core/options.js'
+import type { FieldFilter } from '../core/search.js'
 import type { Cause, Command, JobFilter, OperateReport, RetryChange } from '../core/store.js'
+import { fieldFilter } from './field.js'
 import type { Inspector, JobHandle, JobList, PageOptions } from './inspect.js'
 import { encodeInput, overrides } from './new-job.js'
 import { placement } from './placement.js'
@@ -27,6 +29,7 @@ export interface DeadFilter {
   readonly name?: string | undefined
   readonly queue?: string | undefined
   readonly tag?: string | undefined
+  readonly field?: FieldFilter | undefined
   /** A group's fingerprint, from `groups()`. */
   readonly cause?: string | undefined
   /** When it died: from `after` (inclusive) to `before`. */
@@ -96,7 +99,7 @@ export class DeadLetters {
 
   /** Newest first. Goes on with `cursor`; a page may be short when the filter matches few. */
   async list(filter: DeadFilter = {}, page: PageOptions = {}): Promise<JobList> {
-    return this.#inspector.list(compile(filter), page)
+    return this.#inspector.list(this.#compile(filter), page)
   }
 
   /** One group for each cause, the most recent first. */
@@ -148,7 +151,7 @@ export class DeadLetters {
     }
     const canary = integer(options.canary ?? 0, 'canary', 0, bounds.batch)
     await this.#runtime.ready()
-    const canaries = canary === 0 ? [] : await this.#retryCanaries(compile(filter), canary)
+    const canaries = canary === 0 ? [] : await this.#retryCanaries(this.#compile(filter), canary)
     options.onProgress?.(canaries.length)
     if (!(await this.#allComplete(canaries, options)))
       return { retried: canaries.length, canaries, stopped: true }
@@ -161,7 +164,7 @@ export class DeadLetters {
       const delay = spacing * (retried - canaries.length)
       const command: Command = { do: 'retry', delay, spacing, change: {} }
       const report: OperateReport = await this.#runtime.store.operate(
-        { filter: compile(filter), limit: bounds.batch, cursor },
+        { filter: this.#compile(filter), limit: bounds.batch, cursor },
         command,
       )
       retried += report.affected.length
@@ -177,7 +180,7 @@ export class DeadLetters {
     let purged = 0
     let cursor: string | undefined
     do {
-      const selector = { filter: compile(filter), limit: bounds.batch, cursor }
+      const selector = { filter: this.#compile(filter), limit: bounds.batch, cursor }
       const report: OperateReport = await this.#runtime.store.operate(selector, { do: 'remove' })
       purged += report.affected.length
       cursor = report.cursor
@@ -237,13 +240,27 @@ export class DeadLetters {
   }
 
   /** Another input may belong to another group or key. */
-  #placement(job: string, input: unknown): Pick<RetryChange, 'traffic' | 'dedupe' | 'guard'> {
+  #placement(job: string, input: unknown): Pick<RetryChange, 'traffic' | 'dedupe' | 'guard' | 'search'> {
     const definition = this.#jobs.get(job)
-    if (definition === undefined) return {}
-    const { traffic = null, dedupe = null, guard = null } = placement(definition, input, undefined) ?? {}
+    // Who does not know its fields leaves none that it had before.
+    if (definition === undefined) return { search: null }
+    const place = placement(definition, input, undefined)
+    const { traffic = null, dedupe = null, guard = null, search = null } = place ?? {}
     return {
+      search,
       ...(definition.traffic !== undefined && { traffic, dedupe }),
       ...(definition.idempotency !== undefined && { guard }),
+    }
+  }
+
+  #compile(filter: DeadFilter): JobFilter {
+    noUnknown(filter, ['name', 'queue', 'tag', 'field', 'cause', 'after', 'before'], 'filter')
+    const { name, queue, tag, field, cause, after, before } = filter
+    return {
+      ...{ state: 'dead', name, queue, tag, cause },
+      field: fieldFilter(field, name, this.#jobs),
+      after: time(after, 'after'),
+      before: time(before, 'before'),
     }
   }
 
@@ -293,17 +310,4 @@ function overridesAfter(
   if (Object.keys(changes).length === 0 && version === before.version) return undefined
   const { version: _, ...policy } = { ...before, ...changes }
   return { ...policy, ...(version !== undefined && { version }) }
-}
-
-function compile(filter: DeadFilter): JobFilter {
-  noUnknown(filter, ['name', 'queue', 'tag', 'cause', 'after', 'before'], 'filter')
-  return {
-    state: 'dead',
-    name: filter.name,
-    queue: filter.queue,
-    tag: filter.tag,
-    cause: filter.cause,
-    after: time(filter.after, 'after'),
-    before: time(filter.before, 'before'),
-  }
 }

@@ -66,6 +66,7 @@ export function newJob(
     dedupe: place?.dedupe,
     family: undefined,
     guard: place?.guard,
+    search: place?.search,
     unwinds: job.unwinds,
   }
 }
@@ -100,6 +101,7 @@ export function plainJob(
     dedupe: place?.dedupe,
     family: undefined,
     guard: place?.guard,
+    search: place?.search,
     unwinds,
   }
 }

@@ -3,12 +3,13 @@ import { MillraceError, show } from '../core/errors.js'
 import type { NewGuard } from '../core/guard.js'
 import type { NewJob } from '../core/job.js'
 import { invalid } from '../core/options.js'
+import { marksOf } from '../core/search.js'
 import { type Dedupe, newestWins } from '../core/traffic/dedupe.js'
 import { belonging, type CompiledTraffic, compileDedupe } from '../core/traffic/options.js'
 import type { JobTraffic } from '../core/traffic/settings.js'
 
-/** What limits a job, whom it makes way for, and what it must not do twice. */
-export type Placement = Pick<NewJob, 'traffic' | 'dedupe' | 'guard'>
+/** What limits a job, whom it makes way for, what it must not do twice, and what it is found by. */
+export type Placement = Pick<NewJob, 'traffic' | 'dedupe' | 'guard' | 'search'>
 
 /** By the definition and the input; undefined for a job that has none of it. */
 export function placement(
@@ -17,11 +18,12 @@ export function placement(
   options: EnqueueOptions | undefined,
 ): Placement | undefined {
   const none = job.traffic === undefined && options?.group === undefined && options?.key === undefined
-  if (none && !options?.dedupe && job.idempotency === undefined) return undefined
+  if (none && !options?.dedupe && job.idempotency === undefined && job.search === undefined) return undefined
   const dedupe = dedupeOf(job, input, options)
   const group = text(options?.group ?? told(job, 'group', job.traffic?.group, input), 'group')
   const key = keyOf(job, input, options, dedupe)
-  return { traffic: trafficOf(job, group, key), dedupe, guard: guardOf(job, input) }
+  const search = marksOf(job.search, input)
+  return { traffic: trafficOf(job, group, key), dedupe, guard: guardOf(job, input), search }
 }
 
 /** Behind the definition's name, which has no colon: keys of one are not those of another. */

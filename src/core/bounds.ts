@@ -4,6 +4,10 @@ export const bounds = {
   idLength: 128,
   tags: 16,
   tagLength: 64,
+  /** Fields of its input that a job is found by, and the lengths of their paths and values. */
+  search: 8,
+  searchPath: 128,
+  searchText: 256,
   metadataBytes: 16 * 1024,
   payloadBytes: 1024 * 1024,
   resultBytes: 1024 * 1024,

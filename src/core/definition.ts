@@ -16,6 +16,7 @@ import {
 import { type CompiledIdempotency, compileIdempotency, type IdempotencyOptions } from './idempotency.js'
 import type { Failure, LogLevel } from './job.js'
 import { type CompiledPolicy, compilePolicy, invalid, type JobPolicy, name, noUnknown } from './options.js'
+import { compileSearch } from './search.js'
 import type { Step } from './step-function.js'
 import {
   type CompiledTraffic,
@@ -193,6 +194,12 @@ export interface JobOptions<Schema extends StandardSchemaV1 | undefined, Raw, In
    * before the schema, each time the job runs.
    */
   readonly upgrade?: (input: unknown, from: number) => NoInfer<Raw> | Promise<NoInfer<Raw>>
+  /**
+   * Fields of the input, at most 8, that jobs are found by: `['order.id']` makes `mill.jobs({ name, state, field: { path:
+   * 'order.id', value: 42 } })` fast. Texts of up to 256 characters, numbers, true, false and null; others are left out.
+   * Jobs that are there already stay as they are. @default none
+   */
+  readonly search?: readonly string[]
 }
 
 /**
@@ -215,6 +222,8 @@ export interface JobDefinition<Input = unknown, Parsed = Input, Result = unknown
   readonly transactional: boolean
   /** How old inputs become new ones; undefined when it has neither `version` nor `upgrade`. */
   readonly evolution: CompiledEvolution | undefined
+  /** Fields of the input that its jobs are found by. */
+  readonly search?: readonly string[] | undefined
   /** Its handler undoes what it did when the job is cancelled, and ends the job then; a saga does. */
   readonly unwinds?: boolean
 }
@@ -255,6 +264,7 @@ export function defineJob(
     idempotency: compileIdempotency(options.idempotency, policy),
     transactional: compileTransactional(options.transactional, sandbox),
     evolution: compileEvolution(options),
+    search: compileSearch(options.search),
   }
 }
 
@@ -283,6 +293,7 @@ export const definitionOptions = [
   'transactional',
   'version',
   'upgrade',
+  'search',
 ]
 
 export function checkDefinition(

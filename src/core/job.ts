@@ -46,6 +46,8 @@ export interface NewJob {
   /** Policy that differs from the definition's, as JSON; see `PolicyOverrides`. */
   readonly overrides: string | undefined
   readonly tags: readonly string[] | undefined
+  /** Marks of the fields of its input that it is found by; see search.ts. */
+  readonly search?: readonly string[] | undefined
   /** Caller's own JSON, never interpreted. */
   readonly metadata: string | undefined
   readonly traffic: JobTraffic | undefined

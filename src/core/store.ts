@@ -18,6 +18,7 @@ import type { ClaimedJob, JobRecord, JobState, JobTrail, LogLine, NewJob } from 
 import type { Pick, Room } from './lanes.js'
 import type { Orphan, Outcome, TotalName } from './lifecycle.js'
 import type { DueSchedule, ScheduleChange, ScheduleRecord, ScheduleResult } from './schedule.js'
+import type { FieldFilter } from './search.js'
 import type { NewSignal, StepRecord } from './step.js'
 import type { BreakerPhase } from './traffic/breaker.js'
 import type { Dedupe } from './traffic/dedupe.js'
@@ -265,6 +266,7 @@ export interface JobFilter {
   readonly queue?: string | undefined
   readonly name?: string | undefined
   readonly tag?: string | undefined
+  readonly field?: FieldFilter | undefined
   /** Fingerprint of the failure; for dead jobs. */
   readonly cause?: string | undefined
   /** Only dead jobs that a replay can mend; see `isMendable` in core/child-failed.ts. */
@@ -295,6 +297,8 @@ export interface RetryChange {
   readonly dedupe?: Dedupe | null
   /** The same, of its idempotency key. */
   readonly guard?: NewGuard | null
+  /** The same, of what it is found by. */
+  readonly search?: readonly string[] | null
   readonly input?: string
   readonly lane?: number
   readonly queue?: string

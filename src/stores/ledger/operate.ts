@@ -142,6 +142,7 @@ function change(tables: Tables, entry: Entry, wanted: RetryChange): void {
     traffic: wanted.traffic === undefined ? job.traffic : (wanted.traffic ?? undefined),
     dedupe: wanted.dedupe === undefined ? job.dedupe : (wanted.dedupe ?? undefined),
     guard: wanted.guard === undefined ? job.guard : (wanted.guard ?? undefined),
+    search: wanted.search === undefined ? job.search : (wanted.search ?? undefined),
   }
   entry.kind = tables.kinds.of(entry.job)
 }

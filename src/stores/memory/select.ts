@@ -1,6 +1,7 @@
 import { isMendable } from '../../core/child-failed.js'
 import { MillraceError, show } from '../../core/errors.js'
 import { isFinal, type JobState } from '../../core/job.js'
+import { hasField } from '../../core/search.js'
 import type { JobFilter, JobQuery } from '../../core/store.js'
 import type { Entry } from '../ledger/entry.js'
 import type { Selection } from '../ledger/tables.js'
@@ -76,7 +77,8 @@ function matches(entry: Entry, filter: JobFilter): boolean {
     (filter.mendable !== true || isMendable(entry.story?.failure)) &&
     (filter.after === undefined || at >= filter.after) &&
     (filter.before === undefined || at < filter.before) &&
-    (filter.tag === undefined || job.tags?.includes(filter.tag) === true)
+    (filter.tag === undefined || job.tags?.includes(filter.tag) === true) &&
+    (filter.field === undefined || hasField({ input: job.input, search: job.search }, filter.field))
   )
 }
 

@@ -3,9 +3,21 @@
  * theirs, so that those of an older version stand beside them while its workers live; see ADR 21.
  */
 import { createHash } from 'node:crypto'
-import { done, enqueue, exchange, insert, kind, load, prune, settle, take } from './sql.generated.js'
+import {
+  done,
+  enqueue,
+  exchange,
+  insert,
+  kind,
+  load,
+  mark,
+  prune,
+  select,
+  settle,
+  take,
+} from './sql.generated.js'
 
-export const functions = [kind, insert, enqueue, take, settle, exchange, done, prune]
+export const functions = [kind, mark, insert, enqueue, take, settle, exchange, done, prune]
 
 /** Statements of load.sql that the server plans once and not each time, and what they take. */
 export const planned: Readonly<Record<string, string>> = {
@@ -34,8 +46,40 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$ BEGIN RETURN QUERY {statement}; END $$`
 
+const shelvedAt = `CASE f.state WHEN 6 THEN j.finished_at WHEN 7 THEN j.finished_at
+  WHEN 5 THEN coalesce(j.finished_at, (SELECT d.finished_at FROM {schema}.done d WHERE d.last >= j.seq ORDER BY d.last LIMIT 1))
+  WHEN 4 THEN coalesce(nullif(j.rank, 'Infinity'), j.created_at) ELSE j.rank END`
+
+/** What the bodies in select.sql become, and what differs in them. */
+export const lists: Readonly<Record<string, { readonly body: string; readonly [part: string]: string }>> = {
+  soonest: { body: 'shelved', at: shelvedAt, past: '>', upto: '<=', down: '', edge: "'Infinity'" },
+  newest: { body: 'shelved', at: shelvedAt, past: '<', upto: '>=', down: 'DESC', edge: "'-Infinity'" },
+  done: { body: 'done', at: 'd.finished_at' },
+  ready: { body: 'ready', at: 'j.created_at' },
+  waiting: { body: 'waiting', at: 'j.created_at' },
+  running: { body: 'running', at: 'l.at' },
+}
+
+/**
+ * What a call may look at: jobs, or runs, where a job counts as ten; and how many kinds and times of retention it goes
+ * through side by side.
+ */
+export const budgets = { jobs: '5000', runs: '50000', streams: '1000' }
+
+export const listFunction = `CREATE OR REPLACE FUNCTION {schema}.list_{name}_{set}(f {schema}.wanted)
+RETURNS SETOF {schema}.listed
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$ {body} $$`
+
 /** Another one for any change of their texts. */
 export const functionSet = createHash('sha256')
-  .update(JSON.stringify([functions, load, planned, plannedFunction]))
+  .update(JSON.stringify([functions, load, planned, plannedFunction, select, lists, budgets, listFunction]))
   .digest('hex')
   .slice(0, 8)

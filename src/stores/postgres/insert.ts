@@ -66,7 +66,7 @@ export class Inserter {
     )
     this.#stage = inSchema('INSERT INTO {schema}.arrival (jobs) VALUES ($1)', schema)
     this.#text = inSchema(
-      'SELECT * FROM {schema}.insert_jobs_{set}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)',
+      'SELECT * FROM {schema}.insert_jobs_{set}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
       schema,
     )
   }
@@ -95,11 +95,11 @@ export class Inserter {
 
   async insertWithin(query: Query, jobs: readonly NewJob[]): Promise<InsertedWithin> {
     const batch = await this.#batch(jobs)
-    const [now, kinds, limits, ids, inputs, delays, runAts, overrides, tags, metadata] = this.#values(
+    const [now, kinds, limits, ids, inputs, delays, runAts, overrides, tags, search, metadata] = this.#values(
       batch,
       false,
     )
-    const payload = { now, kinds, limits, ids, inputs, delays, runAts, overrides, tags, metadata }
+    const payload = { now, kinds, limits, ids, inputs, delays, runAts, overrides, tags, search, metadata }
     const [answer] = await query(this.#within, [JSON.stringify(payload)])
     const { at, duplicates, xid } = answer as unknown as Answer & { xid: string }
     return { xid, inserted: at === null ? undefined : concluded(batch, { at: Number(at), duplicates }) }
@@ -158,6 +158,7 @@ export class Inserter {
       optional(jobs, ({ runAt }) => runAt),
       texts(jobs, ({ overrides }) => overrides),
       texts(jobs, ({ tags }) => tags && JSON.stringify(tags)),
+      texts(jobs, ({ search }) => search && JSON.stringify(search)),
       texts(jobs, ({ metadata }) => metadata),
       fresh,
     ]

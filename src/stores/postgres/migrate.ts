@@ -6,7 +6,7 @@ import { functionSet, functions } from './functions.js'
 import type { Timeouts } from './options.js'
 import { inSchema, lockKey, quote } from './schema.js'
 import { migrations as all } from './sql.generated.js'
-import { deskFunctions } from './statements.js'
+import { deskFunctions, listFunctions } from './statements.js'
 import type { Queryable, Transaction } from './transaction.js'
 
 type Migration = (typeof all)[number]
@@ -109,7 +109,7 @@ async function apply(
 /** Only `enqueue`, which others call, has the same name in every version: the one that came last stands. */
 async function makeFunctions(transaction: Transaction, schema: string): Promise<void> {
   for (const text of functions) await transaction.script(inSchema(text, schema))
-  for (const text of deskFunctions(schema)) await transaction.script(text)
+  for (const text of [...deskFunctions(schema), ...listFunctions(schema)]) await transaction.script(text)
 }
 
 /** Not with IF NOT EXISTS alone: that needs the right to create one even where it exists. */

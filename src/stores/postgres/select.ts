@@ -1,22 +1,24 @@
 import { MillraceError, show } from '../../core/errors.js'
 import { isFinal, type JobState } from '../../core/job.js'
+import { markOf } from '../../core/search.js'
 import type { JobFilter, JobQuery } from '../../core/store.js'
 import type { Value } from './literal.js'
 import { stateNumbers } from './page/job-row.js'
-
-/** A call looks at this many jobs at most; a filter that matches few gets a cursor to go on with. */
-const scanBudget = 5_000
+import { causeMark } from './page/marks.js'
 
 /** A place in a state's order: rank and position; line and position; or position alone. */
 type Place = readonly [number, number, number, number]
 
+/** What the functions of select.sql answer. */
 interface FoundRow {
+  /** Which of the state's scans found it. */
+  readonly scan: number
   readonly id: string
-  readonly nth: number
   readonly a: number
   readonly b: number
   readonly c: number
   readonly d: number
+  /** Otherwise the place up to which the scan has looked. */
   readonly hit: boolean
 }
 
@@ -25,52 +27,60 @@ export interface Found {
   readonly cursor: string | undefined
 }
 
-/** What is asked of `select` in read.sql, and which scan it goes through. */
+/** `wanted`, as select.sql has it: one more than is asked for tells whether there are more. */
 export function selection(
   { filter, limit, cursor }: JobQuery,
   kinds: readonly number[] | undefined,
-): { scan: string; values: Value[] } {
-  const { state, tag, cause, mendable, after, before } = filter
-  const place = readCursor(state, cursor)
+): { statement: string; values: Value[] } {
+  const { state, tag, field, cause, mendable, after, before } = filter
+  const indexed = field?.indexed === true ? markOf(field) : undefined
   return {
-    scan: scanOf(state),
+    statement: `select/${state}`,
     values: [
       stateNumbers[state],
-      ...place,
-      scanBudget + 1,
+      ...readCursor(state, cursor),
+      limit + 1,
       kinds ?? null,
+      guideOf(filter, indexed),
       tag ?? null,
+      indexed ?? null,
       cause ?? null,
       mendable === true,
       after ?? null,
       before ?? null,
-      limit,
+      ...(field === undefined || indexed !== undefined
+        ? [null, null]
+        : [field.path.split('.'), JSON.stringify(field.value)]),
     ],
   }
 }
 
-function scanOf(state: JobState): string {
-  if (state === 'pending') return 'scanPending'
-  if (state === 'running') return 'scanRunning'
-  if (state === 'completed') return 'scanCompleted'
-  return isFinal(state) ? 'scanShelvedBack' : 'scanShelved'
+/** The mark that leads to the fewest jobs, as far as can be told. */
+function guideOf({ state, tag, cause }: JobFilter, indexed: string | undefined): string | null {
+  return indexed ?? (cause !== undefined && state === 'dead' ? causeMark(cause) : tag) ?? null
 }
 
-/** Hits come first, then the last rows that were looked at. */
+/** Puts together what the scans found. None is good beyond the place where another one stopped. */
 export function found({ filter, limit, cursor }: JobQuery, rows: readonly FoundRow[]): Found {
-  const hits = rows.filter(({ hit }) => hit)
-  const looked = rows.filter(({ hit }) => !hit)
-  const last = looked.at(-1)
-  const ids = hits.map(({ id }) => id)
-  if (last === undefined) return { ids, cursor: undefined }
-  const lastHit = hits.at(-1)
-  if (hits.length >= limit) {
-    const stopped = lastHit ?? undefined
-    if (stopped === undefined) return { ids, cursor: cursor ?? start(filter) }
-    return { ids, cursor: stopped.nth < last.nth ? writeCursor(filter.state, stopped) : undefined }
+  const order = isFinal(filter.state) ? -1 : 1
+  const inOrder = rows.toSorted((x, y) => order * compare(placeOf(x), placeOf(y)))
+  const stop = inOrder.findIndex(({ hit }) => !hit)
+  const hits = stop === -1 ? inOrder : inOrder.slice(0, stop)
+  const page = hits.slice(0, limit)
+  const last = hits.length > limit ? (page.at(-1) ?? 'start') : inOrder[stop]
+  return {
+    ids: page.map(({ id }) => id),
+    cursor: last === 'start' ? (cursor ?? start(filter)) : last && writeCursor(filter.state, last),
   }
-  const over = last.nth > scanBudget
-  return { ids, cursor: over ? writeCursor(filter.state, looked[0] as FoundRow) : undefined }
+}
+
+function placeOf({ a, b, c, d }: FoundRow): Place {
+  return [a, b, c, d]
+}
+
+function compare(x: Place, y: Place): number {
+  const i = x.findIndex((number, k) => number !== y[k])
+  return i === -1 ? 0 : (x[i] as number) < (y[i] as number) ? -1 : 1
 }
 
 function start({ state }: JobFilter): string {

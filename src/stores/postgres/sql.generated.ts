@@ -24,8 +24,8 @@ BEGIN
       UNION ALL SELECT run.last + 1 ORDER BY 1
     LOOP
       IF cut > start THEN
-        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
-        VALUES (cut - 1, start, run.started_at, run.finished_at, run.expires_at, CASE WHEN run.results IS NOT NULL THEN
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+        VALUES (cut - 1, start, run.started_at, run.finished_at, run.expires_at, run.kind, run.kinds, CASE WHEN run.results IS NOT NULL THEN
           array_to_string((string_to_array(run.results, sep))[start - run.first + 1 : cut - run.first], sep) END);
       END IF;
       start := cut + 1;
@@ -65,7 +65,7 @@ export const enqueue = `
 --
 -- The database does not know definitions. What one sets of queue, priority, maxAttempts and maxCrashes has to be given here
 -- again, and so has what it makes of the input: group, key, dedupe. Jobs with an idempotency key and sagas cannot be enqueued
--- from here. Whoever calls it needs the rights to write to this schema; for others, call it in a function of yours that is
+-- from here, and the fields of \`search\` are not taken from the input: only a list that looks at all inputs finds it by them. Whoever calls it needs the rights to write to this schema; for others, call it in a function of yours that is
 -- SECURITY DEFINER.
 CREATE OR REPLACE FUNCTION {schema}.enqueue(name text, input jsonb DEFAULT 'null', options jsonb DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql
@@ -113,7 +113,7 @@ BEGIN
 
   IF kind IS NOT NULL THEN
     PERFORM {schema}.insert_jobs_{set}(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
-      CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, metadata, false);
+      CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, NULL, metadata, false);
   ELSE
     -- The first one of its kind too: who makes a kind holds up all others that want it, and this transaction may take long.
     INSERT INTO {schema}.arrival (jobs) VALUES (json_build_array(json_strip_nulls(json_build_object(
@@ -445,7 +445,7 @@ export const insert = `
 --   ids, inputs            n parts each
 --   delays     ms of each job; null or 0: ready
 --   run_ats    epoch ms of each job, wins over its delay
---   overrides, tags, metadata    JSON texts
+--   overrides, tags, search, metadata    JSON texts
 --   fresh      these ids are new, as far as the caller knows: a fifth faster; if one is not, 23505 and nothing is done.
 --              Not inside a transaction of the user's, which that would end
 -- Out.
@@ -456,7 +456,7 @@ export const insert = `
 -- try again. 23505: see fresh. MR001: a queue has limits; the desk has to do it.
 CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
-  delays float8[], run_ats float8[], overrides text, tags text, metadata text, fresh boolean,
+  delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -472,7 +472,7 @@ DECLARE
   -- Of each block of 128, its first position.
   bases bigint[] := ARRAY(SELECT nextval('{schema}.position'::regclass) FROM generate_series(1, n, 128));
   simple boolean := cardinality(kinds) = 1 AND cardinality(limits) = 2
-    AND coalesce(delays, run_ats) IS NULL AND coalesce(overrides, tags, metadata) IS NULL;
+    AND coalesce(delays, run_ats) IS NULL AND coalesce(overrides, tags, search, metadata) IS NULL;
   added int;
 BEGIN
   at := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
@@ -497,21 +497,22 @@ BEGIN
     ON CONFLICT (id) DO NOTHING;
   ELSE
     INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
-      overrides, tags, metadata)
+      overrides, tags, search, metadata)
     SELECT bases[u.i / 128 + 1] + u.i % 128, at,
       CASE WHEN cardinality(kinds) = 1 THEN kinds[1] ELSE kinds[u.i + 1] END,
       CASE WHEN cardinality(limits) = 2 THEN limits[1] ELSE limits[2 * u.i + 1] END,
       CASE WHEN cardinality(limits) = 2 THEN limits[2] ELSE limits[2 * u.i + 2] END,
       CASE WHEN u.due > at THEN 1 ELSE 0 END, false, u.id, u.input, CASE WHEN u.due > at THEN u.due END,
-      u.overrides, u.tags, u.metadata
+      u.overrides, u.tags, u.search, u.metadata
     FROM (
-      SELECT s.i, s.id, s.input, s.overrides, s.tags, s.metadata,
+      SELECT s.i, s.id, s.input, s.overrides, s.tags, s.search, s.metadata,
         coalesce(run_ats[s.i + 1], at + delays[s.i + 1]) AS due
       FROM (
         SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input,
           -- Empty arrays where there is none: the others go on beside them.
           unnest(string_to_array(insert_jobs_{set}.overrides, sep, '')) AS overrides,
           unnest(string_to_array(insert_jobs_{set}.tags, sep, '')) AS tags,
+          unnest(string_to_array(insert_jobs_{set}.search, sep, '')) AS search,
           unnest(string_to_array(insert_jobs_{set}.metadata, sep, '')) AS metadata
       ) s
     ) u
@@ -520,18 +521,20 @@ BEGIN
   GET DIAGNOSTICS added = ROW_COUNT;
 
   IF simple AND added = n THEN
-    INSERT INTO {schema}.ready (queue, lane, last, first)
-    SELECT k.queue, k.lane, b.base + least(128, n - 128 * (b.nth - 1)) - 1, b.base
+    INSERT INTO {schema}.ready (queue, lane, last, first, kind, created_at)
+    SELECT k.queue, k.lane, b.base + least(128, n - 128 * (b.nth - 1)) - 1, b.base, k.num, at
     FROM {schema}.kind k, unnest(bases) WITH ORDINALITY b (base, nth) WHERE k.num = kinds[1];
     IF NOT FOUND THEN RAISE foreign_key_violation USING MESSAGE = 'unknown kind'; END IF;
     INSERT INTO {schema}.tally (kind, pending, total_enqueued) VALUES (kinds[1], n, n);
     RETURN;
   END IF;
 
-  INSERT INTO {schema}.ready (queue, lane, last, first)
-  SELECT r.queue, r.lane, max(r.seq), min(r.seq)
+  INSERT INTO {schema}.ready (queue, lane, last, first, kind, created_at, kinds)
+  SELECT r.queue, r.lane, max(r.seq), min(r.seq), CASE WHEN min(r.kind) = max(r.kind) THEN min(r.kind) ELSE 0 END, at,
+    -- A list of them would be long for a few jobs, which are soon looked at.
+    CASE WHEN min(r.kind) <> max(r.kind) AND count(*) >= 16 THEN array_agg(DISTINCT r.kind) END
   FROM (
-    SELECT k.queue, k.lane, j.seq, b.base,
+    SELECT k.queue, k.lane, k.num AS kind, j.seq, b.base,
       j.seq - row_number() OVER (PARTITION BY b.base, k.queue, k.lane ORDER BY j.seq) AS run
     FROM unnest(bases) b (base)
     JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
@@ -539,6 +542,15 @@ BEGIN
     WHERE j.state = 0
   ) r
   GROUP BY r.queue, r.lane, r.base, r.run;
+
+  IF coalesce(tags, search) IS NOT NULL THEN
+    INSERT INTO {schema}.mark (mark, state, rank, seq)
+    SELECT e.mark, j.state, coalesce(j.rank, 0), j.seq
+    FROM unnest(bases) b (base)
+    JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
+    CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
+    WHERE coalesce(j.tags, j.search) IS NOT NULL;
+  END IF;
 
   INSERT INTO {schema}.tally (kind, pending, scheduled, total_enqueued)
   SELECT j.kind, nullif(count(*) FILTER (WHERE j.state = 0), 0), nullif(count(*) FILTER (WHERE j.state = 1), 0), count(*)
@@ -588,7 +600,7 @@ BEGIN
   END IF;
   SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs_{set}(
     (p->>'now')::bigint, kinds, ARRAY(SELECT e::int FROM json_array_elements_text(p->'limits') e), p->>'ids', p->>'inputs',
-    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
+    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'search', p->>'metadata', false) i;
 END
 $$;
 
@@ -670,9 +682,9 @@ INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
 `,
   job: `
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
-  p.state AS parent, p.waiting, p.doomed,
-  d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
+  j.tags, j.search, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
+  p.state AS parent, p.waiting, p.doomed, d.started_at, coalesce(j.finished_at, d.finished_at) AS finished_at, d.expires_at,
+  split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
@@ -693,13 +705,13 @@ LEFT JOIN LATERAL (
 `,
   liveJob: `
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, j.child_of
+  j.tags, j.search, j.metadata, j.rest, j.child_of
 `,
   nowhere: `
 NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
 `,
   notDone: `
-NULL::bigint AS started_at, NULL::bigint AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
+NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
 `,
   running: `
 {liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}
@@ -917,6 +929,60 @@ SELECT key, line, n, expires_at, spreading, state FROM {schema}.mail WHERE sprea
 `,
 } as const
 
+export const mark = `
+-- Marks of jobs on the fast path; those of others the desk writes. See select.sql for what they are good for.
+
+-- marks_of(tags, search) -> text: each once.
+CREATE OR REPLACE FUNCTION {schema}.marks_of_{set}(tags text, search text) RETURNS SETOF text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
+$$;
+
+-- mark_done(seqs, untils): of jobs that completed and are kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
+LANGUAGE sql
+AS $$
+  UPDATE {schema}.mark m SET state = 5, rank = g.until
+  FROM unnest(seqs, untils) g (seq, until) JOIN {schema}.job j ON j.seq = g.seq
+  CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
+  WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
+$$;
+
+-- unmark(seqs, tags, searches, state, ranks): of jobs that are gone.
+CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(seqs bigint[], tags text[], searches text[], state int, ranks bigint[]) RETURNS void
+LANGUAGE sql
+AS $$
+  DELETE FROM {schema}.mark m
+  USING unnest(seqs, tags, searches, ranks) g (seq, tags, search, rank)
+  CROSS JOIN LATERAL {schema}.marks_of_{set}(g.tags, g.search) e (mark)
+  WHERE m.mark = e.mark AND m.state = unmark_{set}.state AND m.rank = coalesce(g.rank, 0) AND m.seq = g.seq
+$$;
+
+-- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb
+-- does not: with half of a surrogate pair or a NUL in them. For these another character stands.
+CREATE OR REPLACE FUNCTION {schema}.has_field_{set}(input text, path text[], value text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  odd CONSTANT text := '\\\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})';
+BEGIN
+  IF strpos(input, path[cardinality(path)]) = 0 THEN RETURN false; END IF;
+  BEGIN
+    RETURN coalesce(input::jsonb #> path = value::jsonb, false);
+  EXCEPTION WHEN data_exception THEN
+    NULL;
+  END;
+  RETURN coalesce(
+    regexp_replace(input, odd, '\\\\ufffd', 'g')::jsonb #> path = regexp_replace(value, odd, '\\\\ufffd', 'g')::jsonb, false);
+EXCEPTION WHEN data_exception THEN
+  RETURN false;
+END
+$$;
+`
+
 export const prune = `
 -- prune(now, most, keep) -> int: deletes up to \`most\` jobs in \`done\`: those that have expired and, when there are far more
 -- completed ones than are to be kept, the ones closest to their expiry. Returns how many. The few others that are too many
@@ -936,8 +1002,9 @@ DECLARE
   at bigint := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
   excess bigint;
   runs refcursor; run record; size bigint;
-  firsts bigint[] := '{}'; lasts bigint[] := '{}'; whole bigint[] := '{}';
+  firsts bigint[] := '{}'; lasts bigint[] := '{}'; untils bigint[] := '{}'; whole bigint[] := '{}';
   pruned int := 0;
+  seqs bigint[]; tags text[]; searches text[];  -- of those that have marks
 BEGIN
   SELECT sum(t.completed) - keep INTO excess
   FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
@@ -951,6 +1018,7 @@ BEGIN
     size := least(run.last - run.first + 1, most - pruned);
     firsts := firsts || run.first;
     lasts := lasts || (run.first + size - 1);
+    untils := untils || run.expires_at;
     pruned := pruned + size;
     IF run.first + size > run.last THEN
       whole := whole || run.last;
@@ -964,14 +1032,18 @@ BEGIN
   IF pruned = 0 THEN RETURN 0; END IF;
   DELETE FROM {schema}.done d WHERE d.last = ANY (whole);
   WITH gone AS (
-    DELETE FROM {schema}.job j USING unnest(firsts, lasts) d (first, last)
-    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind
+    DELETE FROM {schema}.job j USING unnest(firsts, lasts, untils) d (first, last, until)
+    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind, j.seq, j.tags, j.search, d.until
+  ), marked AS (
+    SELECT g.seq, g.tags, g.search, g.until FROM gone g WHERE coalesce(g.tags, g.search) IS NOT NULL
   ), counts AS (
     SELECT g.kind, count(*)::int AS n FROM gone g GROUP BY g.kind
   ), counted AS (
     INSERT INTO {schema}.tally (kind, completed, total_pruned) SELECT c.kind, -c.n, c.n FROM counts c
   )
-  SELECT coalesce(sum(c.n), 0) INTO pruned FROM counts c;
+  SELECT coalesce((SELECT sum(c.n) FROM counts c), 0), array_agg(m.seq), array_agg(m.tags), array_agg(m.search), array_agg(m.until)
+  INTO pruned, seqs, tags, searches, untils FROM marked m;
+  IF seqs IS NOT NULL THEN PERFORM {schema}.unmark_{set}(seqs, tags, searches, 5, untils); END IF;
   RETURN pruned;
 END
 $$;
@@ -1020,67 +1092,360 @@ SELECT state FROM {schema}.schedule WHERE name > $1 AND ($2::text[] IS NULL OR n
 } as const
 
 export const select = {
-  scanShelved: `
-SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, j.rank AS a, j.seq AS b, 0 AS c, 0 AS d,
-  CASE WHEN j.state IN (5, 6, 7) THEN (j.rest::json->>'finishedAt')::float8
-    WHEN j.rank = 'Infinity' THEN j.created_at ELSE j.rank END AS at
-FROM {schema}.job j WHERE j.state = $1 AND j.state <> 0 AND (j.rank, j.seq) > ($2::float8, $3::bigint)
-ORDER BY j.rank, j.seq LIMIT $6
+  suits: `
+(f.kinds IS NULL OR j.kind = ANY (f.kinds))
+  AND (f.tag IS NULL OR j.tags::jsonb ? f.tag)
+  AND (f.search IS NULL OR j.search::jsonb ? f.search)
+  AND (f.cause IS NULL OR j.rest::json->>'cause' = f.cause)
+  AND (NOT f.mendable OR ((j.rest::json->'failure'->'root') IS NULL
+    AND coalesce(j.rest::json->'failure'->>'code', '') NOT IN ('COMPENSATED', 'FLOW_INCOMPLETE')))
+  AND (f.after IS NULL OR {at} >= f.after) AND (f.before IS NULL OR {at} < f.before)
+  AND (f.path IS NULL OR {schema}.has_field_{set}(j.input, f.path, f.value))
 `,
-  scanShelvedBack: `
-SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, j.rank AS a, j.seq AS b, 0 AS c, 0 AS d,
-  (j.rest::json->>'finishedAt')::float8 AS at
-FROM {schema}.job j WHERE j.state = $1 AND j.state <> 0 AND (j.rank, j.seq) < ($2::float8, $3::bigint)
-ORDER BY j.rank DESC, j.seq DESC LIMIT $6
+  holds: `
+(f.kinds IS NULL OR r.kind = ANY (f.kinds) OR r.kind = 0 AND (r.kinds IS NULL OR r.kinds && f.kinds))
 `,
-  scanCompleted: `
-SELECT f.seq, f.id, f.kind, f.tags, f.rest, f.created_at, f.rank AS a, f.seq AS b, 0 AS c, 0 AS d, f.at FROM (
-  (
-    SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, j.rank, (j.rest::json->>'finishedAt')::float8 AS at
-    FROM {schema}.job j WHERE j.state = $1 AND j.state <> 0 AND (j.rank, j.seq) < ($2::float8, $3::bigint)
-    ORDER BY j.rank DESC, j.seq DESC LIMIT $6
-  ) UNION ALL (
-    SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, d.expires_at, d.finished_at
-    FROM {schema}.done d JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last AND j.state = 0
-    WHERE d.expires_at <= $2::float8 AND (d.expires_at, j.seq) < ($2::float8, $3::bigint)
-    ORDER BY d.expires_at DESC, d.last DESC, j.seq DESC LIMIT $6
-  )
-) f ORDER BY f.rank DESC, f.seq DESC LIMIT $6
+  few: `
+f.mark IS NOT NULL AND (
+  SELECT count(*) FROM (SELECT 1 FROM {schema}.mark m WHERE m.mark = f.mark AND m.state = 0 LIMIT 2001) x
+) <= 2000
 `,
-  scanPending: `
-SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, p.a, p.b, p.c, p.d, j.created_at AS at
-FROM (
-  (
-    SELECT 0 AS a, r.queue AS b, r.lane AS c, s.seq AS d
-    FROM {schema}.ready r CROSS JOIN LATERAL generate_series(r.first, r.last) s (seq)
-    WHERE $2 = 0 AND (r.queue, r.lane, r.last) > ($3, $4, $5::bigint) AND (r.queue, r.lane, s.seq) > ($3, $4, $5::bigint)
-    ORDER BY r.queue, r.lane, s.seq LIMIT $6
-  ) UNION ALL (
-    SELECT 1, 0, 0, w.seq FROM {schema}.waiting w WHERE $2 = 0 OR w.seq > $5::bigint ORDER BY w.seq LIMIT $6
-  )
-) p JOIN {schema}.job j ON j.seq = p.d ORDER BY p.a, p.b, p.c, p.d LIMIT $6
+  led: `
+f.mark IS NOT NULL AND (coalesce(f.after, f.before) IS NULL AND f.kinds IS NULL OR (
+  SELECT count(*) FROM (SELECT 1 FROM {schema}.mark m WHERE m.mark = f.mark AND m.state = f.state LIMIT {jobs} + 1) x
+) <= {jobs})
 `,
-  scanRunning: `
-SELECT j.seq, j.id, j.kind, j.tags, j.rest, j.created_at, j.seq AS a, 0 AS b, 0 AS c, 0 AS d, l.at
-FROM {schema}.lease l
-CROSS JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i)
-JOIN {schema}.job j ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
-WHERE j.state = 0 AND j.seq > $2::bigint ORDER BY j.seq LIMIT $6
+  cost: `
+1 + CASE WHEN NOT r.holds THEN 0 WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
 `,
-  select: `
-WITH scanned AS MATERIALIZED (SELECT row_number() OVER () AS nth, s.* FROM ({scan}) s)
-SELECT h.id, h.nth, h.a, h.b, h.c, h.d, true AS hit FROM (
-  SELECT * FROM scanned s
-  WHERE ($7::int[] IS NULL OR s.kind = ANY ($7::int[]))
-    AND ($8::text IS NULL OR s.tags::jsonb ? $8)
-    AND ($9::text IS NULL OR s.rest::json->>'cause' = $9)
-    AND (NOT $10 OR ((s.rest::json->'failure'->'root') IS NULL
-      AND coalesce(s.rest::json->'failure'->>'code', '') NOT IN ('COMPENSATED', 'FLOW_INCOMPLETE')))
-    AND ($11::float8 IS NULL OR s.at >= $11::float8) AND ($12::float8 IS NULL OR s.at < $12::float8)
-  ORDER BY s.nth LIMIT $13
-) h
-UNION ALL (SELECT s.id, s.nth, s.a, s.b, s.c, s.d, false FROM scanned s ORDER BY s.nth DESC LIMIT 2)
-ORDER BY hit DESC, nth
+  shelved: `
+DECLARE
+  jobs refcursor; job record; here {schema}.listed;
+  a float8 := f.a; b bigint := f.b;
+  edge float8 := {edge};  -- of ranks
+  guide text := CASE WHEN {led} THEN f.mark END; nums int[] := f.kinds; lags float8[];
+  size int := f.most; looked int := 0; wants int := f.most; n int;
+BEGIN
+  IF f.state IN (1, 3, 4) THEN
+    IF f.after > a THEN
+      a := f.after;
+      b := -1;
+    END IF;
+    -- Blocked jobs that no time wakes are at the end.
+    IF f.state <> 4 THEN edge := coalesce(f.before, edge); END IF;
+  ELSIF guide IS NULL AND coalesce(f.after, f.before) IS NOT NULL THEN
+    -- What is kept for equally long expires in the order in which it finished: each such lag of a kind is gone through by
+    -- itself. Which there are, the index tells.
+    WITH RECURSIVE kept (num, lag, nth) AS (
+      (
+        SELECT j.kind, j.rank - j.finished_at, 1 FROM {schema}.job j WHERE j.state = f.state AND j.finished_at IS NOT NULL
+        ORDER BY j.kind, j.rank - j.finished_at LIMIT 1
+      ) UNION ALL SELECT x.kind, x.lag, k.nth + 1 FROM kept k CROSS JOIN LATERAL (
+        SELECT j.kind, j.rank - j.finished_at AS lag FROM {schema}.job j
+        WHERE j.state = f.state AND j.finished_at IS NOT NULL AND (j.kind, j.rank - j.finished_at) > (k.num, k.lag)
+        ORDER BY j.kind, j.rank - j.finished_at LIMIT 1
+      ) x WHERE k.nth <= {streams}
+    )
+    SELECT array_agg(k.num) FILTER (WHERE nums IS NULL OR k.num = ANY (nums)),
+      array_agg(k.lag) FILTER (WHERE nums IS NULL OR k.num = ANY (nums)), max(k.nth)
+    INTO nums, lags, n FROM kept k;
+    IF n > {streams} THEN
+      nums := f.kinds;
+      lags := NULL;
+    ELSIF nums IS NULL THEN
+      RETURN;
+    END IF;
+  END IF;
+
+  LOOP
+    OPEN jobs FOR
+      SELECT x.rank, x.seq, j.id, ({suits}) AS hit
+      FROM (
+        SELECT u.rank, u.seq FROM (
+          (
+            SELECT m.rank, m.seq FROM {schema}.mark m
+            WHERE guide IS NOT NULL AND m.mark = guide AND m.state = f.state
+              AND (m.rank, m.seq) {past} (a, b) AND m.rank {upto} edge
+            ORDER BY m.rank {down}, m.seq {down} LIMIT size
+          ) UNION ALL (
+            SELECT y.rank, y.seq
+            FROM unnest(nums, lags) k (num, lag)
+            CROSS JOIN LATERAL (SELECT coalesce(f.before, 'Infinity') + k.lag + 1 AS below) z
+            CROSS JOIN LATERAL (
+              SELECT i.rank, i.seq FROM {schema}.job i
+              WHERE i.state = f.state AND i.finished_at IS NOT NULL AND i.kind = k.num AND i.rank - i.finished_at = k.lag
+                AND (i.rank, i.seq) {past} (least(a, z.below), CASE WHEN z.below < a THEN 0 ELSE b END)
+                AND i.rank >= coalesce(f.after, '-Infinity') + k.lag - 1
+              ORDER BY i.rank {down}, i.seq {down} LIMIT size
+            ) y WHERE guide IS NULL AND lags IS NOT NULL
+          ) UNION ALL (
+            SELECT y.rank, y.seq FROM unnest(nums) k (num) CROSS JOIN LATERAL (
+              SELECT i.rank, i.seq FROM {schema}.job i
+              WHERE i.state = f.state AND i.state <> 0 AND i.kind = k.num
+                AND (i.rank, i.seq) {past} (a, b) AND i.rank {upto} edge
+              ORDER BY i.rank {down}, i.seq {down} LIMIT size
+            ) y WHERE guide IS NULL AND lags IS NULL AND nums IS NOT NULL
+          ) UNION ALL (
+            SELECT i.rank, i.seq FROM {schema}.job i
+            WHERE guide IS NULL AND nums IS NULL AND i.state = f.state AND i.state <> 0
+              AND (i.rank, i.seq) {past} (a, b) AND i.rank {upto} edge
+            ORDER BY i.rank {down}, i.seq {down} LIMIT size
+          )
+        ) u ORDER BY u.rank {down}, u.seq {down} LIMIT size
+      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.rank {down}, x.seq {down};
+    n := 0;
+    LOOP
+      FETCH jobs INTO job;
+      EXIT WHEN NOT FOUND;
+      n := n + 1;
+      a := job.rank;
+      b := job.seq;
+      CONTINUE WHEN job.hit IS NOT TRUE;
+      here := (job.id, a, b, 0, 0, true);
+      RETURN NEXT here;
+      wants := wants - 1;
+      IF wants = 0 THEN RETURN; END IF;
+    END LOOP;
+    CLOSE jobs;
+    IF n < size THEN RETURN; END IF;
+    looked := looked + n;
+    EXIT WHEN looked >= {jobs};
+    size := least(4 * size, {jobs});
+  END LOOP;
+  here := (NULL, a, b, 0, 0, false);
+  RETURN NEXT here;
+END
+`,
+  done: `
+DECLARE
+  rows refcursor; got record; here {schema}.listed;
+  a float8 := f.a; b bigint := f.b;
+  nums int[]; lags bigint[];
+  size int := 8; spent bigint := 0; wants int := f.most; n bigint; run record;
+BEGIN
+  -- Those are among the shelved ones, by their marks.
+  IF {led} THEN RETURN; END IF;
+  IF f.kinds IS NOT NULL OR coalesce(f.after, f.before) IS NOT NULL THEN
+    -- As of shelved jobs, by runs. Those of several kinds count as kind 0.
+    WITH RECURSIVE kept (num, lag, nth) AS (
+      (
+        SELECT d.kind, d.expires_at - d.finished_at, 1 FROM {schema}.done d
+        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+      ) UNION ALL SELECT x.kind, x.lag, k.nth + 1 FROM kept k CROSS JOIN LATERAL (
+        SELECT d.kind, d.expires_at - d.finished_at AS lag FROM {schema}.done d
+        WHERE (d.kind, d.expires_at - d.finished_at) > (k.num, k.lag)
+        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+      ) x WHERE k.nth <= {streams}
+    )
+    SELECT array_agg(k.num) FILTER (WHERE f.kinds IS NULL OR k.num = 0 OR k.num = ANY (f.kinds)),
+      array_agg(k.lag) FILTER (WHERE f.kinds IS NULL OR k.num = 0 OR k.num = ANY (f.kinds)), max(k.nth)
+    INTO nums, lags, n FROM kept k;
+    IF n > {streams} THEN
+      lags := NULL;
+    ELSIF lags IS NULL THEN
+      RETURN;
+    END IF;
+  END IF;
+
+  LOOP
+    OPEN rows FOR
+      WITH runs AS MATERIALIZED (
+        SELECT * FROM (
+          SELECT w.*, sum(w.cost) OVER (ORDER BY w.expires_at DESC, w.last DESC) AS total, count(*) OVER () AS count FROM (
+          SELECT r.*, {cost} AS cost
+          FROM (
+            SELECT r.*, {holds} AS holds FROM (
+              (
+                SELECT y.*
+                FROM unnest(nums, lags) k (num, lag)
+                CROSS JOIN LATERAL (
+                  SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
+                  WHERE d.kind = k.num AND d.expires_at - d.finished_at = k.lag
+                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + k.lag, 9e18)::bigint
+                    AND d.expires_at >= greatest(coalesce(f.after, 0) + k.lag, 0)::bigint
+                    AND (d.expires_at < a OR d.first < b)
+                  ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+                ) y WHERE lags IS NOT NULL
+              ) UNION ALL (
+                SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
+                WHERE lags IS NULL AND d.expires_at <= least(a, 9e18)::bigint AND (d.expires_at < a OR d.first < b)
+                ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+              )
+            ) r ORDER BY r.expires_at DESC, r.last DESC LIMIT size
+          ) r
+          ) w
+        ) v WHERE v.total - v.cost <= {runs} - spent
+      )
+      SELECT d.expires_at, d.last, d.first, d.total, d.count, h.id, h.seq
+      FROM runs d CROSS JOIN LATERAL (
+        SELECT j.id, j.seq FROM {schema}.job j
+        WHERE f.mark IS NULL AND j.seq BETWEEN d.first AND d.last AND j.state = 0
+          AND (d.expires_at, j.seq) < (a, b) AND {suits}
+        UNION ALL
+        SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+        WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 5 AND m.rank = d.expires_at
+          AND m.seq BETWEEN d.first AND d.last AND (d.expires_at, j.seq) < (a, b) AND {suits}
+      ) h WHERE d.holds
+      UNION ALL (
+        SELECT d.expires_at, d.last, d.first, d.total, d.count, NULL, NULL FROM runs d ORDER BY d.expires_at, d.last LIMIT 1
+      )
+      ORDER BY 1 DESC, 2 DESC, 7 DESC NULLS LAST;
+    run := NULL;
+    LOOP
+      FETCH rows INTO got;
+      EXIT WHEN NOT FOUND;
+      run := got;
+      CONTINUE WHEN got.id IS NULL;
+      here := (got.id, got.expires_at, got.seq, 0, 0, true);
+      RETURN NEXT here;
+      wants := wants - 1;
+      IF wants = 0 THEN RETURN; END IF;
+    END LOOP;
+    CLOSE rows;
+    IF run IS NULL THEN RETURN; END IF;
+    a := run.expires_at;
+    b := run.first;
+    spent := spent + run.total;
+    EXIT WHEN spent >= {runs};
+    IF run.count < size THEN RETURN; END IF;
+    size := least(4 * size, 8192);
+  END LOOP;
+  here := (NULL, a, b, 0, 0, false);
+  RETURN NEXT here;
+END
+`,
+  ready: `
+DECLARE
+  rows refcursor; got record; here {schema}.listed;
+  line record; run record; d bigint;
+  size int; spent bigint := 0; wants int := f.most;
+BEGIN
+  IF f.a > 0 THEN RETURN; END IF;
+  IF {few} THEN
+    RETURN QUERY SELECT j.id, 0::float8, k.queue::float8, k.lane::float8, j.seq::float8, true
+      FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq JOIN {schema}.kind k ON k.num = j.kind
+      CROSS JOIN LATERAL (
+        SELECT c.first FROM {schema}.ready c WHERE c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq
+        ORDER BY c.last LIMIT 1
+      ) r
+      WHERE m.mark = f.mark AND m.state = 0 AND r.first <= j.seq AND (k.queue, k.lane, j.seq) > (f.b, f.c, f.d) AND {suits}
+      ORDER BY k.queue, k.lane, j.seq LIMIT f.most;
+    RETURN;
+  END IF;
+  FOR line IN
+    SELECT DISTINCT k.queue, k.lane FROM {schema}.kind k
+    WHERE (f.kinds IS NULL OR k.num = ANY (f.kinds)) AND (k.queue, k.lane) >= (f.b, f.c) ORDER BY k.queue, k.lane
+  LOOP
+    d := CASE WHEN line.queue = f.b AND line.lane = f.c THEN f.d ELSE -1 END;
+    size := 8;
+    LOOP
+      OPEN rows FOR
+        WITH runs AS MATERIALIZED (
+          SELECT * FROM (
+            SELECT w.*, sum(w.cost) OVER (ORDER BY w.last) AS total, count(*) OVER () AS count FROM (
+            SELECT r.*, {cost} AS cost
+            FROM (
+              SELECT r.first, r.last, {holds}
+                AND (r.created_at IS NULL OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before))
+                AS holds
+              FROM {schema}.ready r
+              WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
+            ) r
+            ) w
+          ) v WHERE v.total - v.cost <= {runs} - spent
+        )
+        SELECT r.last, r.total, r.count, h.id, h.seq
+        FROM runs r CROSS JOIN LATERAL (
+          SELECT j.id, j.seq FROM {schema}.job j
+          WHERE f.mark IS NULL AND j.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
+          UNION ALL
+          SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+          WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 0 AND m.rank = 0
+            AND m.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
+        ) h WHERE r.holds
+        UNION ALL (SELECT r.last, r.total, r.count, NULL, NULL FROM runs r ORDER BY r.last DESC LIMIT 1)
+        ORDER BY 1, 5 NULLS LAST;
+      run := NULL;
+      LOOP
+        FETCH rows INTO got;
+        EXIT WHEN NOT FOUND;
+        run := got;
+        CONTINUE WHEN got.id IS NULL;
+        here := (got.id, 0, line.queue, line.lane, got.seq, true);
+        RETURN NEXT here;
+        wants := wants - 1;
+        IF wants = 0 THEN RETURN; END IF;
+      END LOOP;
+      CLOSE rows;
+      EXIT WHEN run IS NULL;
+      d := run.last;
+      spent := spent + run.total;
+      IF spent >= {runs} THEN
+        here := (NULL, 0, line.queue, line.lane, d, false);
+        RETURN NEXT here;
+        RETURN;
+      END IF;
+      EXIT WHEN run.count < size;
+      size := least(4 * size, 8192);
+    END LOOP;
+  END LOOP;
+END
+`,
+  waiting: `
+DECLARE
+  rows refcursor; got record; here {schema}.listed;
+  d bigint := CASE WHEN f.a > 0 THEN f.d ELSE -1 END;
+  size int := f.most; looked int := 0; wants int := f.most; n int;
+  few boolean := {few};
+BEGIN
+  LOOP
+    OPEN rows FOR
+      SELECT x.seq, j.id, ({suits}) AS hit
+      FROM (
+        SELECT u.seq FROM (
+          (
+            SELECT m.seq FROM {schema}.mark m JOIN {schema}.waiting w ON w.seq = m.seq
+            WHERE few AND m.mark = f.mark AND m.state = 0 AND m.rank = 0 AND m.seq > d ORDER BY m.seq LIMIT size
+          ) UNION ALL (
+            SELECT y.seq FROM unnest(f.kinds) k (num) CROSS JOIN LATERAL (
+              SELECT w.seq FROM {schema}.waiting w WHERE w.kind = k.num AND w.seq > d ORDER BY w.seq LIMIT size
+            ) y WHERE NOT few AND f.kinds IS NOT NULL
+          ) UNION ALL (
+            SELECT w.seq FROM {schema}.waiting w WHERE NOT few AND f.kinds IS NULL AND w.seq > d ORDER BY w.seq LIMIT size
+          )
+        ) u ORDER BY u.seq LIMIT size
+      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.seq;
+    n := 0;
+    LOOP
+      FETCH rows INTO got;
+      EXIT WHEN NOT FOUND;
+      n := n + 1;
+      d := got.seq;
+      CONTINUE WHEN got.hit IS NOT TRUE;
+      here := (got.id, 1, 0, 0, d, true);
+      RETURN NEXT here;
+      wants := wants - 1;
+      IF wants = 0 THEN RETURN; END IF;
+    END LOOP;
+    CLOSE rows;
+    IF n < size THEN RETURN; END IF;
+    looked := looked + n;
+    EXIT WHEN looked >= {jobs};
+    size := least(4 * size, {jobs});
+  END LOOP;
+  here := (NULL, 1, 0, 0, d, false);
+  RETURN NEXT here;
+END
+`,
+  running: `
+BEGIN
+  RETURN QUERY SELECT j.id, j.seq::float8, 0::float8, 0::float8, 0::float8, true
+    FROM {schema}.lease l
+    CROSS JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i)
+    JOIN {schema}.job j ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
+    WHERE j.state = 0 AND j.seq > f.a AND {suits}
+    ORDER BY j.seq LIMIT f.most;
+END
 `,
 } as const
 
@@ -1113,6 +1478,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
+  marked bigint[]; tags text[]; searches text[]; untils bigint[];  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -1189,32 +1555,43 @@ BEGIN
     WITH gone AS (
       DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
       WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k, j.child_of, j.id
+      RETURNING j.seq, j.kind, d.k, j.child_of, j.id, j.tags, j.search
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, total_completed)
       SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
     )
     SELECT array_agg(g.seq), array_agg(g.k), array_agg(g.child_of) FILTER (WHERE g.child_of IS NOT NULL),
-      array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL)
-    INTO seqs, of_seqs, parents, children, child_seqs FROM gone g;
+      array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL),
+      array_agg(g.seq) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
+      array_agg(g.tags) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
+      array_agg(g.search) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL)
+    INTO seqs, of_seqs, parents, children, child_seqs, marked, tags, searches FROM gone g;
+    IF marked IS NOT NULL THEN PERFORM {schema}.unmark_{set}(marked, tags, searches, 0, NULL); END IF;
   END IF;
 
   IF keep_of IS NOT NULL THEN
     -- Their rows are only read: the lease guards them.
     WITH ended AS MATERIALIZED (
-      SELECT j.seq, j.kind, d.k, j.child_of, j.id FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+      SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
       JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+    ), runs AS MATERIALIZED (
+      SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
     ), kept AS (
-      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
-      SELECT d.last, d.first, d.at, settle_{set}.at, d.until, d.results
-      FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
+      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+      SELECT keep_last[r.nth], keep_first[r.nth], keep_at[r.nth], settle_{set}.at, keep_until[r.nth],
+        CASE WHEN count(*) = 1 THEN min(r.kind) ELSE 0 END,
+        CASE WHEN count(*) > 1 AND sum(r.n) >= 16 THEN array_agg(r.kind) END, keep_results[r.nth]
+      FROM runs r GROUP BY r.nth
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, completed, total_completed)
-      SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
+      SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
     )
     SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL),
-      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-    INTO more, of_more, more_parents, more_children, more_child_seqs FROM ended e;
+      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL),
+      array_agg(e.seq) FILTER (WHERE e.marked), array_agg(keep_until[e.nth]) FILTER (WHERE e.marked)
+    INTO more, of_more, more_parents, more_children, more_child_seqs, marked, untils FROM ended e;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, untils); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;
@@ -1233,12 +1610,13 @@ BEGIN
           unnest(string_to_array(rests, sep, '')) AS rest
       ) d
       WHERE j.seq = d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k
+      RETURNING j.seq, j.kind, d.k, coalesce(j.tags, j.search) AS marks
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, retrying, total_failed, total_retried)
       SELECT b.kind, -count(*), count(*), count(*), count(*) FROM back b GROUP BY b.kind
     )
-    SELECT array_agg(b.seq), array_agg(b.k) INTO more, of_more FROM back b;
+    SELECT array_agg(b.seq), array_agg(b.k), count(b.marks) INTO more, of_more, n FROM back b;
+    IF n > 0 THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'marked job'; END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
   END IF;
@@ -1490,21 +1868,30 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 `,
   addJobs: `
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input,
-  overrides, tags, metadata, rest)
-SELECT seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input, overrides, tags, metadata,
-  rest
+INSERT INTO {schema}.job (seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes,
+  input, overrides, tags, search, metadata, rest)
+SELECT seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes, input, overrides,
+  tags, search, metadata, rest
 FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
-  rest text)
+  finished_at float8, child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text,
+  overrides text, tags text, search text, metadata text, rest text)
 `,
   changeJobs: `
-UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, child_of = r.child_of,
-  max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input, overrides = r.overrides, tags = r.tags,
-  metadata = r.metadata, rest = r.rest
-FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, child_of bigint,
-  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text)
+UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, finished_at = r.finished_at,
+  child_of = r.child_of, max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input,
+  overrides = r.overrides, tags = r.tags, search = r.search, metadata = r.metadata, rest = r.rest
+FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, finished_at float8,
+  child_of bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text,
+  metadata text, rest text)
 WHERE j.seq = r.seq
+`,
+  unmark: `
+DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
+WHERE m.mark = r.mark AND m.state = r.state AND m.rank = r.rank AND m.seq = r.seq
+`,
+  mark: `
+INSERT INTO {schema}.mark (mark, state, rank, seq)
+SELECT mark, state, rank, seq FROM json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
 `,
   removeJobs: `
 DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
@@ -1514,16 +1901,23 @@ DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane s
 WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last
 `,
   addRuns: `
-INSERT INTO {schema}.ready (queue, lane, first, last)
-SELECT queue, lane, first, last FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
+INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
+SELECT r.queue, r.lane, r.first, r.last, j.kind, j.created_at, j.kinds
+FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN min(j.kind) = max(j.kind) THEN min(j.kind) ELSE 0 END AS kind,
+    CASE WHEN min(j.created_at) = max(j.created_at) THEN min(j.created_at) END AS created_at,
+    CASE WHEN min(j.kind) <> max(j.kind) AND count(*) >= 16 THEN array_agg(DISTINCT j.kind) END AS kinds
+  FROM {schema}.job j WHERE j.seq BETWEEN r.first AND r.last
+) j
 `,
   cutDone: `
 SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
   waits: `
-INSERT INTO {schema}.waiting (seq, place, rank)
-SELECT seq, place, rank FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8)
-ON CONFLICT (seq) DO UPDATE SET place = excluded.place, rank = excluded.rank
+INSERT INTO {schema}.waiting (seq, place, kind, rank)
+SELECT seq, place, kind, rank FROM json_to_recordset($1) AS r (seq bigint, place int, kind int, rank float8)
+ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank
 `,
   waitsNoMore: `
 DELETE FROM {schema}.waiting WHERE seq = ANY ($1::bigint[])
@@ -1706,9 +2100,11 @@ CREATE TABLE {schema}.job (
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
+  finished_at  double precision,           -- of shelved ones that have ended
   child_of     bigint,                     -- position of the parent that waits for it, if that is all that is special about it
-  overrides    text,                       -- JSON, as the next three
+  overrides    text,                       -- JSON, as the next four
   tags         text,
+  search       text,                       -- fields of the input that it is found by
   metadata     text,
   rest         text                        -- everything rare: attempt, crashes, failure, attempts, progress ...
 ) WITH (
@@ -1720,14 +2116,30 @@ CREATE TABLE {schema}.job (
 -- Not a constraint, so that it can be replaced while workers run.
 CREATE UNIQUE INDEX job_id ON {schema}.job (id);
 CREATE INDEX job_shelved ON {schema}.job (state, rank, seq) WHERE state <> 0;
+-- For lists: by kind, and by when it finished, see select.sql.
+CREATE INDEX job_kind ON {schema}.job (state, kind, rank, seq) WHERE state <> 0;
+CREATE INDEX job_finished ON {schema}.job (state, kind, (rank - finished_at), rank, seq) WHERE finished_at IS NOT NULL;
+
+-- What jobs are found by besides: tags, fields of inputs, causes of death. With state and rank of the job: those of its row,
+-- rank 0 where that has none, and of one in \`done\` 5 and its expiry. Jobs without any mark are not here.
+CREATE TABLE {schema}.mark (
+  mark  text COLLATE "C" NOT NULL,
+  state smallint NOT NULL,
+  rank  double precision NOT NULL,
+  seq   bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX mark_place ON {schema}.mark (mark, state, rank, seq);
 
 -- A run: each position from first to last is a pending plain job of that queue and lane. Keyed by its end, because a
 -- claim moves its start: an update of a column without index stays in its page and leaves the index alone.
 CREATE TABLE {schema}.ready (
-  queue int NOT NULL,
-  lane  smallint NOT NULL,
-  last  bigint NOT NULL,
-  first bigint NOT NULL,
+  last       bigint NOT NULL,
+  first      bigint NOT NULL,
+  queue      int NOT NULL,
+  kind       int NOT NULL,     -- of all of its jobs; 0: they are of several
+  lane       smallint NOT NULL,
+  created_at bigint,           -- of all of its jobs; null: it differs
+  kinds      int[],            -- where there are several, and many jobs: all that there may be
   PRIMARY KEY (queue, lane, last)
 ) WITH (
   fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -1794,11 +2206,13 @@ CREATE TABLE {schema}.done (
   started_at  bigint NOT NULL,
   finished_at bigint NOT NULL,
   expires_at  bigint NOT NULL,
+  kind        int NOT NULL,      -- as in \`ready\`, and so are the kinds
+  kinds       int[],
   results     text               -- one part for each position, separated by U+001E, empty where there is none
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX done_finished ON {schema}.done (finished_at, last);
+CREATE INDEX done_kind ON {schema}.done (kind, (expires_at - finished_at), expires_at, last);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts. But for \`parent\` and \`link\`: there settle.sql notes that
@@ -1823,9 +2237,11 @@ CREATE TABLE {schema}.arrival (
 CREATE TABLE {schema}.waiting (
   seq   bigint PRIMARY KEY,
   place int NOT NULL,
+  kind  int NOT NULL,
   rank  double precision NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
+CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
 
 CREATE TABLE {schema}.line (
   num      int PRIMARY KEY,
@@ -1954,9 +2370,19 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 -- A job as the desk reads it; see load.sql.
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
-  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text,
+  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text, metadata text, rest text,
   child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
-  started_at bigint, finished_at bigint, expires_at bigint, result text
+  started_at bigint, finished_at double precision, expires_at bigint, result text
+);
+
+-- What a list asks for, and what it finds; see select.sql.
+CREATE TYPE {schema}.wanted AS (
+  state smallint, a double precision, b double precision, c double precision, d double precision, most int,
+  kinds int[], mark text, tag text, search text, cause text, mendable boolean, after double precision, before double precision,
+  path text[], value text
+);
+CREATE TYPE {schema}.listed AS (
+  id text, a double precision, b double precision, c double precision, d double precision, hit boolean
 );
 ` },
 ]

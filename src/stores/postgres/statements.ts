@@ -1,7 +1,32 @@
-import { planned, plannedFunction } from './functions.js'
+import type { JobState } from '../../core/job.js'
+import { budgets, listFunction, lists, planned, plannedFunction } from './functions.js'
 import { bind, type Value } from './literal.js'
 import { partsOf } from './schema.js'
 import { load, select } from './sql.generated.js'
+
+/** What goes through the jobs of a state, in the order of the list; see select.sql. */
+export const scans = {
+  pending: ['ready', 'waiting'],
+  running: ['running'],
+  scheduled: ['soonest'],
+  retrying: ['soonest'],
+  blocked: ['soonest'],
+  completed: ['newest', 'done'],
+  dead: ['newest'],
+  cancelled: ['newest'],
+} as const satisfies Record<JobState, readonly string[]>
+
+const wanted = `ROW(${Array.from({ length: 16 }, (_, i) => `$${i + 1}`).join(', ')})::{schema}.wanted`
+
+/** Of each state, with the number of the scan that a row comes from. */
+const selects = Object.fromEntries(
+  Object.entries(scans).map(([state, names]) => [
+    `select/${state}`,
+    names
+      .map((name, i) => `SELECT ${i} AS scan, s.* FROM {schema}.list_${name}_{set}(${wanted}) s`)
+      .join(' UNION ALL '),
+  ]),
+)
 
 /** The statements of one schema, with their parts put in. */
 export class Statements {
@@ -26,10 +51,9 @@ export class Statements {
   text(name: string): string {
     let text = this.#texts.get(name)
     if (text === undefined) {
-      const [own = '', scan = ''] = name.split('/')
-      const source = this.#source[own]
+      const source = this.#source[name]
       if (source === undefined) throw new Error(`there is no statement ${name}`)
-      text = this.#filled(source.replace('{scan}', `{${scan}}`))
+      text = this.#filled(source)
       this.#texts.set(name, text)
     }
     return text
@@ -47,7 +71,7 @@ export class Statements {
 
 /** For whoever only looks. */
 export function looking(schema: string): Statements {
-  return new Statements({ ...load, ...select }, schema, { lock: '', skip: '', lockJob: '' })
+  return new Statements({ ...load, ...selects }, schema, { lock: '', skip: '', lockJob: '' })
 }
 
 const locking = { lock: 'FOR UPDATE', skip: 'FOR UPDATE SKIP LOCKED', lockJob: 'FOR UPDATE OF j' }
@@ -58,7 +82,7 @@ export function loading(schema: string): Statements {
     const values = types.split(', ').map((type, i) => `$${i + 1}::${type}`)
     return [name, `SELECT * FROM {schema}.desk_${name.toLowerCase()}_{set}(${values.join(', ')})`]
   })
-  return new Statements({ ...load, ...select, ...Object.fromEntries(calls) }, schema, locking)
+  return new Statements({ ...load, ...selects, ...Object.fromEntries(calls) }, schema, locking)
 }
 
 export function deskFunctions(schema: string): string[] {
@@ -73,5 +97,16 @@ export function deskFunctions(schema: string): string[] {
       statement: statements.text(name),
     }
     return plannedFunction.replace(/\{(\w+)\}/g, (_, part: keyof typeof parts) => parts[part])
+  })
+}
+
+export function listFunctions(schema: string): string[] {
+  return Object.entries(lists).map(([name, { body, ...own }]) => {
+    const parts = {
+      ...partsOf(schema),
+      name,
+      body: new Statements(select, schema, { ...own, ...budgets }).text(body),
+    }
+    return listFunction.replace(/\{(\w+)\}/g, (_, part: keyof typeof parts) => parts[part])
   })
 }

@@ -11,6 +11,7 @@ import {
 } from '../../core/traffic/dedupe.js'
 import type { Families } from './family.js'
 import { guardColumn, makeLetGo } from './guard.js'
+import { listColumn } from './parse.js'
 import type { Pending } from './pending.js'
 import { dedupe as sql, waiting as waitingSql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
@@ -139,7 +140,8 @@ export function makeTakeOver(
       stateNumber[to],
       job.input,
       job.overrides ?? null,
-      job.tags === undefined ? null : JSON.stringify(job.tags),
+      listColumn(job.tags),
+      listColumn(job.search),
       job.metadata ?? null,
       job.traffic?.group ?? null,
       job.traffic?.key ?? null,

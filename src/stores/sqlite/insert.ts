@@ -6,6 +6,7 @@ import { dedupeColumn, type HeldRow, makeHolders, makeReadHeld, makeTakeOver } f
 import { type Doors, makeDoors } from './doors.js'
 import type { Families } from './family.js'
 import { guardColumn } from './guard.js'
+import { listColumn } from './parse.js'
 import type { Pending } from './pending.js'
 import { insert as sql } from './sql.generated.js'
 import { type Kind, stateName, stateNumber, type Tables } from './tables.js'
@@ -158,11 +159,12 @@ export function makeInsert(
     now: number,
     turn: number | null,
   ) {
-    const { overrides, tags, metadata, traffic: own, dedupe, guard } = job
+    const { overrides, tags, search, metadata, traffic: own, dedupe, guard } = job
     const kin = joining.kin(job)
     const isPlain =
       overrides === undefined &&
       tags === undefined &&
+      search === undefined &&
       metadata === undefined &&
       own === undefined &&
       dedupe === undefined &&
@@ -180,7 +182,7 @@ export function makeInsert(
       job.input,
       dueAt,
       overrides ?? null,
-      tags === undefined ? null : JSON.stringify(tags),
+      listColumn(tags),
       metadata ?? null,
       own?.group ?? null,
       own?.key ?? null,
@@ -190,6 +192,7 @@ export function makeInsert(
       kin.family,
       kin.parent,
       guardColumn(guard),
+      listColumn(search),
     )
   }
 

@@ -9,7 +9,7 @@ import { dedupeColumn, makeHolders } from './dedupe.js'
 import type { Doom } from './doom.js'
 import type { Families } from './family.js'
 import { guardColumn, makeLetGo, makeReopen } from './guard.js'
-import { parse } from './parse.js'
+import { listColumn, parse } from './parse.js'
 import type { Pending } from './pending.js'
 import { only } from './positions.js'
 import { type JobRow, type Read, stateOf } from './read.js'
@@ -50,6 +50,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
   const takeOut = makeTakeOut(tables, pending, waiting)
   const holders = makeHolders(tables)
   const setGuard = db.prepare(sql.setGuard)
+  const setSearch = db.prepare(sql.setSearch)
   const letGoOfGuard = makeLetGo(tables)
   const reopenGuard = makeReopen(tables)
   const staying = makeStaying(tables, families)
@@ -132,6 +133,7 @@ export function makeOperate(tables: Tables, parts: OperateParts): Operate {
     if (otherGuard !== undefined && otherGuard?.key !== parse<NewGuard>(row.guard)?.key) letGoOfGuard(row)
     const guard = otherGuard === undefined ? row.guard : guardColumn(otherGuard)
     if (otherGuard !== undefined) setGuard.run(guard, row.seq)
+    if (change.search !== undefined) setSearch.run(listColumn(change.search), row.seq)
     reopenGuard({ id: row.id, guard }, now)
     retryOne.run(
       stateNumber[to],

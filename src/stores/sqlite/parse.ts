@@ -7,3 +7,8 @@ export function parse<T>(text: string | null): T | undefined {
     return undefined
   }
 }
+
+/** A list as it is stored. */
+export function listColumn(list: readonly string[] | null | undefined): string | null {
+  return list ? JSON.stringify(list) : null
+}

@@ -11,6 +11,7 @@ import {
   type LogLine,
 } from '../../core/job.js'
 import { totalNames } from '../../core/lifecycle.js'
+import { hasField } from '../../core/search.js'
 import type {
   Cause,
   Counts,
@@ -43,6 +44,7 @@ export interface JobRow {
   readonly due_at: number | null
   readonly overrides: string | null
   readonly tags: string | null
+  readonly search: string | null
   readonly metadata: string | null
   readonly started_at: number | null
   readonly finished_at: number | null
@@ -190,7 +192,9 @@ export function makeRead(tables: Tables, families: Families, steps: Steps) {
       (filter.mendable !== true || isMendable(parse<Failure>(row.failure))) &&
       (filter.after === undefined || at >= filter.after) &&
       (filter.before === undefined || at < filter.before) &&
-      (filter.tag === undefined || (parse<string[]>(row.tags) ?? []).includes(filter.tag))
+      (filter.tag === undefined || (parse<string[]>(row.tags) ?? []).includes(filter.tag)) &&
+      (filter.field === undefined ||
+        hasField({ input: row.input, search: parse<string[]>(row.search) }, filter.field))
     )
   }
 

@@ -52,7 +52,7 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
 `,
   replace: `
 UPDATE millrace_job SET
-  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
+  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, search = ?, metadata = ?, grp = ?, key = ?, gated = ?,
   dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?,
   started_at = NULL
 WHERE seq = ?
@@ -327,8 +327,8 @@ INSERT INTO millrace_job (id, kind, state, created_at, input, parent) VALUES (?,
 ON CONFLICT (id) DO NOTHING
 `,
   full: `
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard, search)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 `,
   ready: `
@@ -365,6 +365,9 @@ UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
 `,
   setDedupe: `
 UPDATE millrace_job SET dedupe = ? WHERE seq = ?
+`,
+  setSearch: `
+UPDATE millrace_job SET search = ? WHERE seq = ?
 `,
   setGuard: `
 UPDATE millrace_job SET guard = ? WHERE seq = ?
@@ -993,6 +996,7 @@ ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and positions
 ALTER TABLE millrace_job ADD COLUMN parent INTEGER;  -- position of its parent, if it has exactly one
 ALTER TABLE millrace_job ADD COLUMN guard TEXT;      -- key and retention, as JSON
 ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in millrace_step
+ALTER TABLE millrace_job ADD COLUMN search TEXT;     -- marks of the fields of its input that it is found by, as JSON
 
 CREATE TABLE millrace_schedule (
   name       TEXT PRIMARY KEY,

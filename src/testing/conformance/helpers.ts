@@ -372,3 +372,14 @@ export function nextSignal(store: Store, fits: (signal: Signal) => boolean): Pro
     })
   })
 }
+
+/** A small generator (mulberry32), so that what it decides is the same every time. */
+export function randomFrom(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below)
+  }
+}

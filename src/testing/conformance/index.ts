@@ -48,6 +48,7 @@ import { rateLimits } from './rate-limits.js'
 import { causeTests, countTests, getTests, listTests, trailTests } from './read.js'
 import { checkSagas } from './saga-model.js'
 import { scheduleAdvances, scheduleLists, schedulePauses, schedulePuts, schedulesDue } from './schedules.js'
+import { searchTests } from './search.js'
 import { setBackTests } from './set-back.js'
 import { settleTests } from './settle.js'
 import { signalTests } from './signals.js'
@@ -102,6 +103,7 @@ const parts: readonly [string, (test: Test) => void][] = [
   ['get', getTests],
   ['trail', trailTests],
   ['list', listTests],
+  ['list: search', searchTests],
   ['counts', countTests],
   ['causes', causeTests],
   ['subscribe', subscribe],

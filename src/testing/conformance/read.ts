@@ -20,6 +20,7 @@ import {
   newJob,
   operateAll,
   plain,
+  randomFrom,
   read,
   replay,
   rescue,
@@ -459,15 +460,4 @@ async function settleSomehow(
   ]
   const outcome = outcomes[random(outcomes.length)]
   if (outcome !== undefined) assert.equal(await settle(store, job, outcome, { worker }), 'applied')
-}
-
-/** A small generator (mulberry32), so that the workout is the same every time. */
-function randomFrom(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below)
-  }
 }

@@ -17,6 +17,7 @@ export interface JobRow {
   readonly input: string
   readonly overrides: string | null
   readonly tags: string | null
+  readonly search: string | null
   readonly metadata: string | null
   readonly rest: string | null
   /** Position of its parent, of one that is a child and otherwise plain. */
@@ -27,9 +28,9 @@ export interface JobRow {
   /** Of one that has none to pass: the run that it is in. */
   readonly run_first: number | null
   readonly run_last: number | null
+  readonly finished_at: number | null
   /** Of one that completed on the fast path: its row says nothing of that. */
   readonly started_at: number | null
-  readonly finished_at: number | null
   readonly expires_at: number | null
   readonly result: string | null
   /** Of one that has children. */
@@ -47,12 +48,14 @@ export type StoredJob = Pick<
   | 'state'
   | 'special'
   | 'rank'
+  | 'finished_at'
   | 'created_at'
   | 'max_attempts'
   | 'max_crashes'
   | 'input'
   | 'overrides'
   | 'tags'
+  | 'search'
   | 'metadata'
   | 'rest'
   | 'child_of'
@@ -70,7 +73,6 @@ interface Rest
         | 'retryDelay'
         | 'readyAt'
         | 'startedAt'
-        | 'finishedAt'
         | 'result'
         | 'failure'
         | 'cause'
@@ -125,6 +127,7 @@ export function readEntry(row: JobRow, kind: Kind): Entry {
     maxCrashes: row.max_crashes,
     overrides: row.overrides ?? undefined,
     tags: row.tags === null ? undefined : (JSON.parse(row.tags) as string[]),
+    search: row.search === null ? undefined : (JSON.parse(row.search) as string[]),
     metadata: row.metadata ?? undefined,
     traffic: rest?.traffic,
     dedupe: rest?.dedupe,
@@ -136,6 +139,7 @@ export function readEntry(row: JobRow, kind: Kind): Entry {
   entry.state = stateNames[row.state] ?? 'pending'
   entry.rank = row.turn ?? row.rank ?? 0
   if (rest !== undefined) readStory(entry, rest)
+  if (row.finished_at !== null) storyOf(entry).finishedAt = row.finished_at
   if (row.expires_at !== null) readEnd(entry, row, row.expires_at)
   return entry
 }
@@ -147,7 +151,6 @@ function readStory(entry: Entry, rest: Rest): void {
   story.retryDelay = rest.retryDelay ?? 0
   story.readyAt = rest.readyAt
   story.startedAt = rest.startedAt
-  story.finishedAt = rest.finishedAt
   story.result = rest.result
   story.failure = rest.failure
   story.cause = rest.cause
@@ -159,14 +162,13 @@ function readStory(entry: Entry, rest: Rest): void {
   story.waiter = rest.waiter ?? 0
 }
 
-function readEnd(entry: Entry, { started_at, finished_at, result }: JobRow, expiresAt: number): void {
+function readEnd(entry: Entry, { started_at, result }: JobRow, expiresAt: number): void {
   entry.state = 'completed'
   entry.rank = expiresAt
   const story = storyOf(entry)
   story.attempt++
   story.retryDelay = 0
   story.startedAt = started_at ?? undefined
-  story.finishedAt = finished_at ?? undefined
   story.result = result || undefined
 }
 
@@ -176,7 +178,7 @@ export function isStepped(row: JobRow): boolean {
 
 /** `childOf`: the position of the parent, as far as it is known. */
 export function writeEntry(entry: Entry, kind: number, childOf: number | undefined): StoredJob {
-  const { job, seq, state, rank, createdAt } = entry
+  const { job, seq, state, rank, createdAt, story } = entry
   return {
     seq,
     id: job.id,
@@ -184,12 +186,14 @@ export function writeEntry(entry: Entry, kind: number, childOf: number | undefin
     state: stateNumbers[state],
     special: isSpecial(entry, childOf),
     rank: stateNumbers[state] === live ? null : rank,
+    finished_at: story?.finishedAt ?? null,
     created_at: createdAt,
     max_attempts: job.maxAttempts,
     max_crashes: job.maxCrashes,
     input: job.input,
     overrides: job.overrides ?? null,
     tags: job.tags === undefined ? null : JSON.stringify(job.tags),
+    search: job.search === undefined ? null : JSON.stringify(job.search),
     metadata: job.metadata ?? null,
     rest: restText(entry),
     child_of: childOf ?? null,
@@ -239,7 +243,6 @@ function toldIn(story: Story): Rest {
     retryDelay: story.retryDelay || undefined,
     readyAt: story.readyAt,
     startedAt: story.startedAt,
-    finishedAt: story.finishedAt,
     result: story.result,
     failure: story.failure,
     cause: story.cause,

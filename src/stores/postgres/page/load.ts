@@ -206,10 +206,8 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
   select: (page, queries) =>
     queries.map((text) => {
       const query = JSON.parse(text) as JobQuery
-      const { scan, values } = selection(query, kindsOf(page, query.filter))
       return {
-        statement: `select/${scan}`,
-        values,
+        ...selection(query, kindsOf(page, query.filter)),
         take: (rows: readonly never[]) => page.putRow('select', text, found(query, rows)),
       }
     }),

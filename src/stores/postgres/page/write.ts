@@ -5,10 +5,11 @@ import { TrafficLine } from '../../ledger/traffic.js'
 import { Json, type Value } from '../literal.js'
 import type { PagedBook } from './book.js'
 import { isSame } from './book.js'
-import type { JobRow } from './job-row.js'
+import type { JobRow, StoredJob } from './job-row.js'
 import { writeParenthood } from './jobs.js'
 import type { PagedKind } from './kinds.js'
 import type { PagedLinks } from './links.js'
+import { type Mark, marksBefore, marksOf, marksOnlyIn } from './marks.js'
 import { spansOf, without } from './spans.js'
 import type { PagedSteps } from './steps.js'
 import type { PagedTables } from './tables.js'
@@ -64,22 +65,21 @@ function writeJobs(tables: PagedTables, out: Writings): void {
   const changed: unknown[] = []
   const removed: number[] = []
   const undone: number[] = []
-  const waits: { seq: number; place: number; rank: number }[] = []
+  const waits: { seq: number; place: number; kind: number; rank: number }[] = []
   const waitsNoMore: number[] = []
   const runs = new Runs()
   const kin = new Kin()
+  const marks = new Marks()
   const waiters: { key: string; n: number; seq: number }[] = []
   const waitersGone: { key: string; n: number }[] = []
   for (const { row, entry, now, steps } of tables.jobs.looked()) {
-    if (now === undefined) removed.push(entry.seq)
-    else {
-      const stored = tables.jobs.stored(now)
-      if (row === undefined) added.push(stored)
-      else if (row.expires_at !== null ? !isAsItEnded(now, row) : !isSame(stored, row as never))
-        changed.push(stored)
-    }
-    if (row !== undefined && row.expires_at !== null && (now === undefined || !isAsItEnded(now, row)))
-      undone.push(entry.seq)
+    const stored = now && tables.jobs.stored(now)
+    const stays = row !== undefined && now !== undefined && isAsItEnded(now, row)
+    if (stored === undefined) removed.push(entry.seq)
+    else if (row === undefined) added.push(stored)
+    else if (!stays && !isSame(stored, row as never)) changed.push(stored)
+    if (row !== undefined && row.expires_at !== null && !stays) undone.push(entry.seq)
+    if (!stays) marks.see(row, stored)
     const before = row === undefined ? {} : whereWas(tables, row)
     const after = now === undefined ? {} : whereIs(now)
     if (before.line !== after.line) {
@@ -88,7 +88,7 @@ function writeJobs(tables: PagedTables, out: Writings): void {
     }
     if (after.place !== undefined) {
       if (after.place !== before.place || after.turn !== before.turn)
-        waits.push({ seq: entry.seq, place: after.place, rank: after.turn as number })
+        waits.push({ seq: entry.seq, place: after.place, kind: kindOf(entry), rank: after.turn as number })
     } else if (before.place !== undefined) waitsNoMore.push(entry.seq)
     kin.see(row, entry, now, steps)
     seeWaits(row, entry, now, waiters, waitersGone)
@@ -97,6 +97,7 @@ function writeJobs(tables: PagedTables, out: Writings): void {
   out.keys('removeJobs', removed)
   out.rows('addJobs', added)
   out.rows('changeJobs', changed)
+  marks.write(out)
   out.rows('removeRuns', runs.removed())
   out.rows('addRuns', runs.added())
   out.keys('waitsNoMore', waitsNoMore)
@@ -108,7 +109,7 @@ function writeJobs(tables: PagedTables, out: Writings): void {
 
 /** One that completed on the fast path, and that nothing happened to since. */
 function isAsItEnded({ state, rank }: Entry, row: JobRow): boolean {
-  return state === 'completed' && rank === row.expires_at
+  return row.expires_at !== null && state === 'completed' && rank === row.expires_at
 }
 
 /** By its row: it may be of another kind now. */
@@ -122,6 +123,10 @@ function whereIs({ state, kind, rank, story }: Entry): Whereabouts {
   const place = story?.place
   if (place === undefined) return { line: lineName(kind as PagedKind) }
   return { place: place instanceof TrafficLine ? place.num : -place.num, turn: rank }
+}
+
+function kindOf({ kind }: Entry): number {
+  return (kind as PagedKind).num
 }
 
 function lineName({ queue, lane }: PagedKind): string {
@@ -166,6 +171,24 @@ class Runs {
 function splitLine(line: string): { queue: number; lane: number } {
   const [queue, lane] = line.split(' ')
   return { queue: Number(queue), lane: Number(lane) }
+}
+
+/** What jobs are found by. */
+class Marks {
+  readonly #gone: Mark[] = []
+  readonly #come: Mark[] = []
+
+  see(row: JobRow | undefined, stored: StoredJob | undefined): void {
+    const before = row === undefined ? [] : marksBefore(row)
+    const after = stored === undefined ? [] : marksOf(stored)
+    this.#gone.push(...marksOnlyIn(before, after))
+    this.#come.push(...marksOnlyIn(after, before))
+  }
+
+  write(out: Writings): void {
+    out.rows('unmark', this.#gone)
+    out.rows('mark', this.#come)
+  }
 }
 
 /** Children, and steps. */

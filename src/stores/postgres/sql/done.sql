@@ -21,8 +21,8 @@ BEGIN
       UNION ALL SELECT run.last + 1 ORDER BY 1
     LOOP
       IF cut > start THEN
-        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, results)
-        VALUES (cut - 1, start, run.started_at, run.finished_at, run.expires_at, CASE WHEN run.results IS NOT NULL THEN
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+        VALUES (cut - 1, start, run.started_at, run.finished_at, run.expires_at, run.kind, run.kinds, CASE WHEN run.results IS NOT NULL THEN
           array_to_string((string_to_array(run.results, sep))[start - run.first + 1 : cut - run.first], sep) END);
       END IF;
       start := cut + 1;

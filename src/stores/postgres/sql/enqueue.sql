@@ -27,7 +27,7 @@
 --
 -- The database does not know definitions. What one sets of queue, priority, maxAttempts and maxCrashes has to be given here
 -- again, and so has what it makes of the input: group, key, dedupe. Jobs with an idempotency key and sagas cannot be enqueued
--- from here. Whoever calls it needs the rights to write to this schema; for others, call it in a function of yours that is
+-- from here, and the fields of `search` are not taken from the input: only a list that looks at all inputs finds it by them. Whoever calls it needs the rights to write to this schema; for others, call it in a function of yours that is
 -- SECURITY DEFINER.
 CREATE OR REPLACE FUNCTION {schema}.enqueue(name text, input jsonb DEFAULT 'null', options jsonb DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql
@@ -75,7 +75,7 @@ BEGIN
 
   IF kind IS NOT NULL THEN
     PERFORM {schema}.insert_jobs_{set}(NULL, ARRAY[kind], ARRAY[attempts, crashes], job_id, body, NULL,
-      CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, metadata, false);
+      CASE WHEN run_at IS NOT NULL THEN ARRAY[run_at] END, overrides, tags, NULL, metadata, false);
   ELSE
     -- The first one of its kind too: who makes a kind holds up all others that want it, and this transaction may take long.
     INSERT INTO {schema}.arrival (jobs) VALUES (json_build_array(json_strip_nulls(json_build_object(

@@ -8,7 +8,7 @@
 --   ids, inputs            n parts each
 --   delays     ms of each job; null or 0: ready
 --   run_ats    epoch ms of each job, wins over its delay
---   overrides, tags, metadata    JSON texts
+--   overrides, tags, search, metadata    JSON texts
 --   fresh      these ids are new, as far as the caller knows: a fifth faster; if one is not, 23505 and nothing is done.
 --              Not inside a transaction of the user's, which that would end
 -- Out.
@@ -19,7 +19,7 @@
 -- try again. 23505: see fresh. MR001: a queue has limits; the desk has to do it.
 CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
-  delays float8[], run_ats float8[], overrides text, tags text, metadata text, fresh boolean,
+  delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -35,7 +35,7 @@ DECLARE
   -- Of each block of 128, its first position.
   bases bigint[] := ARRAY(SELECT nextval('{schema}.position'::regclass) FROM generate_series(1, n, 128));
   simple boolean := cardinality(kinds) = 1 AND cardinality(limits) = 2
-    AND coalesce(delays, run_ats) IS NULL AND coalesce(overrides, tags, metadata) IS NULL;
+    AND coalesce(delays, run_ats) IS NULL AND coalesce(overrides, tags, search, metadata) IS NULL;
   added int;
 BEGIN
   at := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
@@ -60,21 +60,22 @@ BEGIN
     ON CONFLICT (id) DO NOTHING;
   ELSE
     INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
-      overrides, tags, metadata)
+      overrides, tags, search, metadata)
     SELECT bases[u.i / 128 + 1] + u.i % 128, at,
       CASE WHEN cardinality(kinds) = 1 THEN kinds[1] ELSE kinds[u.i + 1] END,
       CASE WHEN cardinality(limits) = 2 THEN limits[1] ELSE limits[2 * u.i + 1] END,
       CASE WHEN cardinality(limits) = 2 THEN limits[2] ELSE limits[2 * u.i + 2] END,
       CASE WHEN u.due > at THEN 1 ELSE 0 END, false, u.id, u.input, CASE WHEN u.due > at THEN u.due END,
-      u.overrides, u.tags, u.metadata
+      u.overrides, u.tags, u.search, u.metadata
     FROM (
-      SELECT s.i, s.id, s.input, s.overrides, s.tags, s.metadata,
+      SELECT s.i, s.id, s.input, s.overrides, s.tags, s.search, s.metadata,
         coalesce(run_ats[s.i + 1], at + delays[s.i + 1]) AS due
       FROM (
         SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input,
           -- Empty arrays where there is none: the others go on beside them.
           unnest(string_to_array(insert_jobs_{set}.overrides, sep, '')) AS overrides,
           unnest(string_to_array(insert_jobs_{set}.tags, sep, '')) AS tags,
+          unnest(string_to_array(insert_jobs_{set}.search, sep, '')) AS search,
           unnest(string_to_array(insert_jobs_{set}.metadata, sep, '')) AS metadata
       ) s
     ) u
@@ -83,18 +84,20 @@ BEGIN
   GET DIAGNOSTICS added = ROW_COUNT;
 
   IF simple AND added = n THEN
-    INSERT INTO {schema}.ready (queue, lane, last, first)
-    SELECT k.queue, k.lane, b.base + least(128, n - 128 * (b.nth - 1)) - 1, b.base
+    INSERT INTO {schema}.ready (queue, lane, last, first, kind, created_at)
+    SELECT k.queue, k.lane, b.base + least(128, n - 128 * (b.nth - 1)) - 1, b.base, k.num, at
     FROM {schema}.kind k, unnest(bases) WITH ORDINALITY b (base, nth) WHERE k.num = kinds[1];
     IF NOT FOUND THEN RAISE foreign_key_violation USING MESSAGE = 'unknown kind'; END IF;
     INSERT INTO {schema}.tally (kind, pending, total_enqueued) VALUES (kinds[1], n, n);
     RETURN;
   END IF;
 
-  INSERT INTO {schema}.ready (queue, lane, last, first)
-  SELECT r.queue, r.lane, max(r.seq), min(r.seq)
+  INSERT INTO {schema}.ready (queue, lane, last, first, kind, created_at, kinds)
+  SELECT r.queue, r.lane, max(r.seq), min(r.seq), CASE WHEN min(r.kind) = max(r.kind) THEN min(r.kind) ELSE 0 END, at,
+    -- A list of them would be long for a few jobs, which are soon looked at.
+    CASE WHEN min(r.kind) <> max(r.kind) AND count(*) >= 16 THEN array_agg(DISTINCT r.kind) END
   FROM (
-    SELECT k.queue, k.lane, j.seq, b.base,
+    SELECT k.queue, k.lane, k.num AS kind, j.seq, b.base,
       j.seq - row_number() OVER (PARTITION BY b.base, k.queue, k.lane ORDER BY j.seq) AS run
     FROM unnest(bases) b (base)
     JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
@@ -102,6 +105,15 @@ BEGIN
     WHERE j.state = 0
   ) r
   GROUP BY r.queue, r.lane, r.base, r.run;
+
+  IF coalesce(tags, search) IS NOT NULL THEN
+    INSERT INTO {schema}.mark (mark, state, rank, seq)
+    SELECT e.mark, j.state, coalesce(j.rank, 0), j.seq
+    FROM unnest(bases) b (base)
+    JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
+    CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
+    WHERE coalesce(j.tags, j.search) IS NOT NULL;
+  END IF;
 
   INSERT INTO {schema}.tally (kind, pending, scheduled, total_enqueued)
   SELECT j.kind, nullif(count(*) FILTER (WHERE j.state = 0), 0), nullif(count(*) FILTER (WHERE j.state = 1), 0), count(*)
@@ -151,7 +163,7 @@ BEGIN
   END IF;
   SELECT i.at, i.duplicates INTO at, duplicates FROM {schema}.insert_jobs_{set}(
     (p->>'now')::bigint, kinds, ARRAY(SELECT e::int FROM json_array_elements_text(p->'limits') e), p->>'ids', p->>'inputs',
-    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'metadata', false) i;
+    {schema}.floats_{set}(p->'delays'), {schema}.floats_{set}(p->'runAts'), p->>'overrides', p->>'tags', p->>'search', p->>'metadata', false) i;
 END
 $$;
 

@@ -30,9 +30,9 @@ INSERT INTO {schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING
 
 -- :job
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
-  p.state AS parent, p.waiting, p.doomed,
-  d.started_at, d.finished_at, d.expires_at, split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
+  j.tags, j.search, j.metadata, j.rest, j.child_of, w.place, w.rank AS turn, r.first AS run_first, r.last AS run_last,
+  p.state AS parent, p.waiting, p.doomed, d.started_at, coalesce(j.finished_at, d.finished_at) AS finished_at, d.expires_at,
+  split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
@@ -53,13 +53,13 @@ LEFT JOIN LATERAL (
 
 -- :liveJob  one that is known to be pending or running, and where: only its own row
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
-  j.tags, j.metadata, j.rest, j.child_of
+  j.tags, j.search, j.metadata, j.rest, j.child_of
 
 -- :nowhere
 NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
 
 -- :notDone
-NULL::bigint AS started_at, NULL::bigint AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
+NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
 
 -- :running  if a lease covers it, which has been locked
 {liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}

@@ -16,8 +16,9 @@ DECLARE
   at bigint := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
   excess bigint;
   runs refcursor; run record; size bigint;
-  firsts bigint[] := '{}'; lasts bigint[] := '{}'; whole bigint[] := '{}';
+  firsts bigint[] := '{}'; lasts bigint[] := '{}'; untils bigint[] := '{}'; whole bigint[] := '{}';
   pruned int := 0;
+  seqs bigint[]; tags text[]; searches text[];  -- of those that have marks
 BEGIN
   SELECT sum(t.completed) - keep INTO excess
   FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
@@ -31,6 +32,7 @@ BEGIN
     size := least(run.last - run.first + 1, most - pruned);
     firsts := firsts || run.first;
     lasts := lasts || (run.first + size - 1);
+    untils := untils || run.expires_at;
     pruned := pruned + size;
     IF run.first + size > run.last THEN
       whole := whole || run.last;
@@ -44,14 +46,18 @@ BEGIN
   IF pruned = 0 THEN RETURN 0; END IF;
   DELETE FROM {schema}.done d WHERE d.last = ANY (whole);
   WITH gone AS (
-    DELETE FROM {schema}.job j USING unnest(firsts, lasts) d (first, last)
-    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind
+    DELETE FROM {schema}.job j USING unnest(firsts, lasts, untils) d (first, last, until)
+    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind, j.seq, j.tags, j.search, d.until
+  ), marked AS (
+    SELECT g.seq, g.tags, g.search, g.until FROM gone g WHERE coalesce(g.tags, g.search) IS NOT NULL
   ), counts AS (
     SELECT g.kind, count(*)::int AS n FROM gone g GROUP BY g.kind
   ), counted AS (
     INSERT INTO {schema}.tally (kind, completed, total_pruned) SELECT c.kind, -c.n, c.n FROM counts c
   )
-  SELECT coalesce(sum(c.n), 0) INTO pruned FROM counts c;
+  SELECT coalesce((SELECT sum(c.n) FROM counts c), 0), array_agg(m.seq), array_agg(m.tags), array_agg(m.search), array_agg(m.until)
+  INTO pruned, seqs, tags, searches, untils FROM marked m;
+  IF seqs IS NOT NULL THEN PERFORM {schema}.unmark_{set}(seqs, tags, searches, 5, untils); END IF;
   RETURN pruned;
 END
 $$;

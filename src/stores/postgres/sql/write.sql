@@ -22,21 +22,30 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 
 -- :addJobs
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input,
-  overrides, tags, metadata, rest)
-SELECT seq, id, kind, state, special, rank, child_of, created_at, max_attempts, max_crashes, input, overrides, tags, metadata,
-  rest
+INSERT INTO {schema}.job (seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes,
+  input, overrides, tags, search, metadata, rest)
+SELECT seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes, input, overrides,
+  tags, search, metadata, rest
 FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text,
-  rest text)
+  finished_at float8, child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text,
+  overrides text, tags text, search text, metadata text, rest text)
 
 -- :changeJobs
-UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, child_of = r.child_of,
-  max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input, overrides = r.overrides, tags = r.tags,
-  metadata = r.metadata, rest = r.rest
-FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, child_of bigint,
-  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text)
+UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, finished_at = r.finished_at,
+  child_of = r.child_of, max_attempts = r.max_attempts, max_crashes = r.max_crashes, input = r.input,
+  overrides = r.overrides, tags = r.tags, search = r.search, metadata = r.metadata, rest = r.rest
+FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, finished_at float8,
+  child_of bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text,
+  metadata text, rest text)
 WHERE j.seq = r.seq
+
+-- :unmark
+DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
+WHERE m.mark = r.mark AND m.state = r.state AND m.rank = r.rank AND m.seq = r.seq
+
+-- :mark
+INSERT INTO {schema}.mark (mark, state, rank, seq)
+SELECT mark, state, rank, seq FROM json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
 
 -- :removeJobs
 DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
@@ -46,16 +55,23 @@ DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane s
 WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last
 
 -- :addRuns
-INSERT INTO {schema}.ready (queue, lane, first, last)
-SELECT queue, lane, first, last FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
+INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
+SELECT r.queue, r.lane, r.first, r.last, j.kind, j.created_at, j.kinds
+FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN min(j.kind) = max(j.kind) THEN min(j.kind) ELSE 0 END AS kind,
+    CASE WHEN min(j.created_at) = max(j.created_at) THEN min(j.created_at) END AS created_at,
+    CASE WHEN min(j.kind) <> max(j.kind) AND count(*) >= 16 THEN array_agg(DISTINCT j.kind) END AS kinds
+  FROM {schema}.job j WHERE j.seq BETWEEN r.first AND r.last
+) j
 
 -- :cutDone
 SELECT {schema}.cut_done_{set}($1::bigint[])
 
 -- :waits
-INSERT INTO {schema}.waiting (seq, place, rank)
-SELECT seq, place, rank FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8)
-ON CONFLICT (seq) DO UPDATE SET place = excluded.place, rank = excluded.rank
+INSERT INTO {schema}.waiting (seq, place, kind, rank)
+SELECT seq, place, kind, rank FROM json_to_recordset($1) AS r (seq bigint, place int, kind int, rank float8)
+ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank
 
 -- :waitsNoMore
 DELETE FROM {schema}.waiting WHERE seq = ANY ($1::bigint[])

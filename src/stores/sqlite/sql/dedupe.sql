@@ -7,7 +7,7 @@ ON CONFLICT (name, key) DO UPDATE SET id = excluded.id, since = excluded.since, 
 
 -- :replace  the waiting job becomes the new one, but for its id
 UPDATE millrace_job SET
-  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, metadata = ?, grp = ?, key = ?, gated = ?,
+  kind = ?, state = ?, input = ?, overrides = ?, tags = ?, search = ?, metadata = ?, grp = ?, key = ?, gated = ?,
   dedupe = ?, guard = ?, attempt = 0, crashes = 0, retry_delay = 0, due_at = ?, ready_at = ?,
   started_at = NULL
 WHERE seq = ?

@@ -7,8 +7,8 @@ INSERT INTO millrace_job (id, kind, state, created_at, input, parent) VALUES (?,
 ON CONFLICT (id) DO NOTHING
 
 -- :full
-INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_job (id, kind, state, created_at, input, due_at, overrides, tags, metadata, grp, key, gated, dedupe, turn, family, parent, guard, search)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
 -- :ready  jobs of one run of positions, all of the same queue and lane

@@ -20,5 +20,8 @@ UPDATE millrace_job SET grp = ?, key = ?, gated = ? WHERE seq = ?
 -- :setDedupe
 UPDATE millrace_job SET dedupe = ? WHERE seq = ?
 
+-- :setSearch
+UPDATE millrace_job SET search = ? WHERE seq = ?
+
 -- :setGuard
 UPDATE millrace_job SET guard = ? WHERE seq = ?

@@ -39,9 +39,11 @@ CREATE TABLE {schema}.job (
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
+  finished_at  double precision,           -- of shelved ones that have ended
   child_of     bigint,                     -- position of the parent that waits for it, if that is all that is special about it
-  overrides    text,                       -- JSON, as the next three
+  overrides    text,                       -- JSON, as the next four
   tags         text,
+  search       text,                       -- fields of the input that it is found by
   metadata     text,
   rest         text                        -- everything rare: attempt, crashes, failure, attempts, progress ...
 ) WITH (
@@ -53,14 +55,30 @@ CREATE TABLE {schema}.job (
 -- Not a constraint, so that it can be replaced while workers run.
 CREATE UNIQUE INDEX job_id ON {schema}.job (id);
 CREATE INDEX job_shelved ON {schema}.job (state, rank, seq) WHERE state <> 0;
+-- For lists: by kind, and by when it finished, see select.sql.
+CREATE INDEX job_kind ON {schema}.job (state, kind, rank, seq) WHERE state <> 0;
+CREATE INDEX job_finished ON {schema}.job (state, kind, (rank - finished_at), rank, seq) WHERE finished_at IS NOT NULL;
+
+-- What jobs are found by besides: tags, fields of inputs, causes of death. With state and rank of the job: those of its row,
+-- rank 0 where that has none, and of one in `done` 5 and its expiry. Jobs without any mark are not here.
+CREATE TABLE {schema}.mark (
+  mark  text COLLATE "C" NOT NULL,
+  state smallint NOT NULL,
+  rank  double precision NOT NULL,
+  seq   bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX mark_place ON {schema}.mark (mark, state, rank, seq);
 
 -- A run: each position from first to last is a pending plain job of that queue and lane. Keyed by its end, because a
 -- claim moves its start: an update of a column without index stays in its page and leaves the index alone.
 CREATE TABLE {schema}.ready (
-  queue int NOT NULL,
-  lane  smallint NOT NULL,
-  last  bigint NOT NULL,
-  first bigint NOT NULL,
+  last       bigint NOT NULL,
+  first      bigint NOT NULL,
+  queue      int NOT NULL,
+  kind       int NOT NULL,     -- of all of its jobs; 0: they are of several
+  lane       smallint NOT NULL,
+  created_at bigint,           -- of all of its jobs; null: it differs
+  kinds      int[],            -- where there are several, and many jobs: all that there may be
   PRIMARY KEY (queue, lane, last)
 ) WITH (
   fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -127,11 +145,13 @@ CREATE TABLE {schema}.done (
   started_at  bigint NOT NULL,
   finished_at bigint NOT NULL,
   expires_at  bigint NOT NULL,
+  kind        int NOT NULL,      -- as in `ready`, and so are the kinds
+  kinds       int[],
   results     text               -- one part for each position, separated by U+001E, empty where there is none
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX done_finished ON {schema}.done (finished_at, last);
+CREATE INDEX done_kind ON {schema}.done (kind, (expires_at - finished_at), expires_at, last);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts. But for `parent` and `link`: there settle.sql notes that
@@ -156,9 +176,11 @@ CREATE TABLE {schema}.arrival (
 CREATE TABLE {schema}.waiting (
   seq   bigint PRIMARY KEY,
   place int NOT NULL,
+  kind  int NOT NULL,
   rank  double precision NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
+CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
 
 CREATE TABLE {schema}.line (
   num      int PRIMARY KEY,
@@ -287,7 +309,17 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 -- A job as the desk reads it; see load.sql.
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
-  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, metadata text, rest text,
+  max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text, metadata text, rest text,
   child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
-  started_at bigint, finished_at bigint, expires_at bigint, result text
+  started_at bigint, finished_at double precision, expires_at bigint, result text
+);
+
+-- What a list asks for, and what it finds; see select.sql.
+CREATE TYPE {schema}.wanted AS (
+  state smallint, a double precision, b double precision, c double precision, d double precision, most int,
+  kinds int[], mark text, tag text, search text, cause text, mendable boolean, after double precision, before double precision,
+  path text[], value text
+);
+CREATE TYPE {schema}.listed AS (
+  id text, a double precision, b double precision, c double precision, d double precision, hit boolean
 );

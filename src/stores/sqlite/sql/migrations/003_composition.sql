@@ -21,6 +21,7 @@ ALTER TABLE millrace_job ADD COLUMN family TEXT;     -- flow, node and positions
 ALTER TABLE millrace_job ADD COLUMN parent INTEGER;  -- position of its parent, if it has exactly one
 ALTER TABLE millrace_job ADD COLUMN guard TEXT;      -- key and retention, as JSON
 ALTER TABLE millrace_job ADD COLUMN stepped INTEGER; -- 1 when it has rows in millrace_step
+ALTER TABLE millrace_job ADD COLUMN search TEXT;     -- marks of the fields of its input that it is found by, as JSON
 
 CREATE TABLE millrace_schedule (
   name       TEXT PRIMARY KEY,

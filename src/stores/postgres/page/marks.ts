@@ -1,0 +1,42 @@
+import type { JobRow, StoredJob } from './job-row.js'
+
+/** What a job is found by; see `mark` in the schema. */
+export interface Mark {
+  readonly mark: string
+  readonly state: number
+  readonly rank: number
+  readonly seq: number
+}
+
+/** Unlike all tags and fields. */
+export function causeMark(cause: string): string {
+  return `!${cause}`
+}
+
+const completed = 5
+const dead = 6
+
+/** As they are stored, of a row that was read. */
+export function marksBefore(row: JobRow): Mark[] {
+  // Its row says nothing of its end.
+  return marksOf(row.expires_at === null ? row : { ...row, state: completed, rank: row.expires_at })
+}
+
+export function marksOf({ seq, state, rank, tags, search, rest }: StoredJob): Mark[] {
+  const marks = new Set<string>([...read(tags), ...read(search)])
+  const cause = state === dead ? (JSON.parse(rest ?? '{}') as { cause?: string }).cause : undefined
+  if (cause !== undefined) marks.add(causeMark(cause))
+  return Array.from(marks, (mark) => ({ mark, state, rank: rank ?? 0, seq }))
+}
+
+function read(list: string | null): string[] {
+  return list === null ? [] : (JSON.parse(list) as string[])
+}
+
+/** Those of the first that are not among the second. */
+export function marksOnlyIn(marks: readonly Mark[], others: readonly Mark[]): Mark[] {
+  return marks.filter(
+    ({ mark, state, rank }) =>
+      !others.some((other) => other.mark === mark && other.state === state && other.rank === rank),
+  )
+}

@@ -1,0 +1,51 @@
+-- Marks of jobs on the fast path; those of others the desk writes. See select.sql for what they are good for.
+
+-- marks_of(tags, search) -> text: each once.
+CREATE OR REPLACE FUNCTION {schema}.marks_of_{set}(tags text, search text) RETURNS SETOF text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
+$$;
+
+-- mark_done(seqs, untils): of jobs that completed and are kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
+LANGUAGE sql
+AS $$
+  UPDATE {schema}.mark m SET state = 5, rank = g.until
+  FROM unnest(seqs, untils) g (seq, until) JOIN {schema}.job j ON j.seq = g.seq
+  CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
+  WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
+$$;
+
+-- unmark(seqs, tags, searches, state, ranks): of jobs that are gone.
+CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(seqs bigint[], tags text[], searches text[], state int, ranks bigint[]) RETURNS void
+LANGUAGE sql
+AS $$
+  DELETE FROM {schema}.mark m
+  USING unnest(seqs, tags, searches, ranks) g (seq, tags, search, rank)
+  CROSS JOIN LATERAL {schema}.marks_of_{set}(g.tags, g.search) e (mark)
+  WHERE m.mark = e.mark AND m.state = unmark_{set}.state AND m.rank = coalesce(g.rank, 0) AND m.seq = g.seq
+$$;
+
+-- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb
+-- does not: with half of a surrogate pair or a NUL in them. For these another character stands.
+CREATE OR REPLACE FUNCTION {schema}.has_field_{set}(input text, path text[], value text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  odd CONSTANT text := '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})';
+BEGIN
+  IF strpos(input, path[cardinality(path)]) = 0 THEN RETURN false; END IF;
+  BEGIN
+    RETURN coalesce(input::jsonb #> path = value::jsonb, false);
+  EXCEPTION WHEN data_exception THEN
+    NULL;
+  END;
+  RETURN coalesce(
+    regexp_replace(input, odd, '\\ufffd', 'g')::jsonb #> path = regexp_replace(value, odd, '\\ufffd', 'g')::jsonb, false);
+EXCEPTION WHEN data_exception THEN
+  RETURN false;
+END
+$$;
