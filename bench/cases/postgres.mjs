@@ -22,17 +22,17 @@ const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
 const process = [
   against('graphile-worker', 'graphile-worker', 'processJobs', {
     name: 'process',
-    jobs: 100_000,
+    jobs: 200_000,
     figures: rate(atLeast(2.5, 4)),
   }),
   against('pg-boss work', 'pg-boss', 'processJobs', {
     name: 'process',
-    jobs: 100_000,
+    jobs: 200_000,
     figures: rate(atLeast(6, 12)),
   }),
   against('pg-boss fetch + complete', 'pg-boss', 'processJobs', {
     name: 'process',
-    jobs: 100_000,
+    jobs: 200_000,
     figures: rate(atLeast(1.5, 2.5)),
     peerOptions: { raw: true },
   }),
