@@ -1,0 +1,86 @@
+import type { NewJob } from '../../core/job.js'
+import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import type { Connection } from './connection.js'
+import { sqlState } from './errors.js'
+import type { Exchanger } from './exchange.js'
+import { type Inserter, isPlain } from './insert.js'
+import type { Names } from './names.js'
+import type { Prompt, Sent } from './prompt.js'
+
+/** What the functions of the fast path say when it is not for them: not plain, or in other hands. */
+const forDesk: ReadonlySet<string> = new Set(['MR001', '55P03', '40P01', '54000'])
+
+/** The same for jobs in a script with others; also when an id exists. */
+const noPrompt: ReadonlySet<string> = new Set([...forDesk, '23505'])
+
+export interface FastPathParts {
+  readonly connection: Connection
+  readonly names: Names
+  readonly inserter: Inserter
+  readonly exchanger: Exchanger
+  readonly prompt: Prompt
+}
+
+/** Does what is plain in one statement. Undefined for what only the desk can do: nothing of it happened. */
+export class FastPath {
+  readonly #parts: FastPathParts
+  #bounces = 0
+  /** Exchanges to come that go to the desk at once. */
+  #atDesk = 0
+
+  constructor(parts: FastPathParts) {
+    this.#parts = parts
+  }
+
+  takes(jobs: readonly NewJob[]): boolean {
+    const { limited } = this.#parts.names
+    return jobs.every((job) => isPlain(job) && !limited.has(job.queue))
+  }
+
+  /** `alone` does a claim that was to go along and could not. */
+  async insert(
+    jobs: readonly NewJob[],
+    alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
+  ): Promise<Sent | undefined> {
+    const { prompt, inserter, connection } = this.#parts
+    if (!this.takes(jobs)) return undefined
+    if (prompt.takes(jobs)) {
+      const sent = await unless(noPrompt, () => prompt.insert(jobs, alone))
+      if (sent !== undefined) return sent
+    }
+    const inserted = await unless(forDesk, () => inserter.insert(connection, jobs))
+    return inserted && { ...inserted, isTold: false }
+  }
+
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult | undefined> {
+    const { prompt, exchanger } = this.#parts
+    const boarded = prompt.board(request)
+    if (boarded !== undefined) return boarded
+    if (!exchanger.takes(request) || this.#keepsToDesk()) return undefined
+    const result = await unless(forDesk, () => exchanger.exchange(request))
+    this.#bounced(result === undefined)
+    return result
+  }
+
+  /** Where the fast path fails again and again, it is tried more and more seldom. */
+  #keepsToDesk(): boolean {
+    if (this.#atDesk === 0) return false
+    this.#atDesk--
+    return true
+  }
+
+  #bounced(isBounced: boolean): void {
+    this.#bounces = isBounced ? Math.min(64, Math.max(4, this.#bounces * 2)) : 0
+    this.#atDesk = this.#bounces
+  }
+}
+
+/** Undefined if the server says one of these. */
+async function unless<T>(codes: ReadonlySet<string>, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work()
+  } catch (error) {
+    if (codes.has(sqlState(error) ?? '')) return undefined
+    throw error
+  }
+}
