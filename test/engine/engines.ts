@@ -68,6 +68,7 @@ async function postgres(): Promise<StoreHarness> {
     store: await open(),
     second: open,
     overtakes: true,
+    isRemote: true,
     advance: (ms) => clock.advance(ms),
     jump: (ms) => clock.jump(ms),
     close: async () => {

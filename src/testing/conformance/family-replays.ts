@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { NewJob } from '../../core/job.js'
 import { cancelCommand, childOf, countsOf, endNext, ofChild, parent, retryCommand } from './family-jobs.js'
-import { claimOne, die, settle, stateOf, type Test } from './helpers.js'
+import { claimOne, claimRequest, die, settle, stateOf, type Test } from './helpers.js'
 
 export function familyReplayTests(test: Test): void {
   test('a child that is replayed is waited for again', async ({ store }) => {
@@ -83,18 +83,29 @@ export function familyReplayTests(test: Test): void {
     assert.equal(await stateOf(store, top.id), 'pending')
   })
 
-  test('a long line of those that died of each other is revived as a whole', async ({ store }) => {
+  test('a long line of those that died of each other is revived as a whole', async ({ store, isRemote }) => {
+    const length = isRemote ? 1_100 : 4_000
     const jobs: NewJob[] = [parent()]
-    for (let i = 0; i < 4_000; i++)
-      jobs.push(childOf([jobs.at(-1) as NewJob], {}, { waits: i < 3_999 ? 'sealed' : 'no' }))
+    for (let i = 0; i < length; i++)
+      jobs.push(childOf([jobs.at(-1) as NewJob], {}, { waits: i < length - 1 ? 'sealed' : 'no' }))
     await store.insert(jobs)
-    await endNext(store, die())
-    for (let i = 0; i < 4_000; i++) await endNext(store, die(ofChild))
+    // Each with the claim of the next.
+    let { id, token } = await claimOne(store)
+    for (let i = 0; i <= length; i++) {
+      const settlements = [{ id, token, outcome: i === 0 ? die() : die(ofChild), inserts: undefined }]
+      const { settled, claimed } = await store.exchange({
+        worker: 'worker',
+        settlements,
+        claim: claimRequest(),
+      })
+      assert.deepEqual([settled, claimed.length], [['applied'], i < length ? 1 : 0])
+      if (claimed[0] !== undefined) ({ id, token } = claimed[0])
+    }
     await store.operate({ ids: [jobs.at(-1)?.id ?? ''] }, retryCommand)
     const { kinds } = await store.counts()
     assert.deepEqual(
       kinds.map(({ states }) => [states.blocked, states.pending, states.dead]),
-      [[4_000, 1, 0]],
+      [[length, 1, 0]],
     )
   }, 180_000)
 }

@@ -11,6 +11,8 @@ export interface StoreHarness {
   second?: () => Promise<Store>
   /** Calls that are made at once may be carried out in another order, as over several connections. */
   readonly overtakes?: boolean
+  /** Each call takes a message to a server: what needs thousands of them does with fewer. */
+  readonly isRemote?: boolean
   close(): Promise<void>
 }
 
