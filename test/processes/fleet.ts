@@ -62,7 +62,7 @@ export class Fleet {
   }
 
   /** Kills one that has jobs now, and hires another. Gives up when none has for this long. */
-  async replaceBusy(patience = Number.POSITIVE_INFINITY): Promise<void> {
+  async replaceBusy(patience: number): Promise<void> {
     const until = Date.now() + patience
     while (Date.now() < until) {
       const { jobs } = await this.#store.list({ filter: { state: 'running' }, limit: 1 })

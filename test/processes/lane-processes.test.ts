@@ -39,8 +39,8 @@ test('four processes give each lane its share, with limits and groups, two of th
     }
     for (let i = 0; i < workers; i++) fleet.hire()
     for (let i = 0; i < kills; i++) {
-      await sleep(random.between(300, 700))
-      await fleet.replaceBusy()
+      await sleep(random.between(300, 700) * share)
+      await fleet.replaceBusy(5_000)
     }
     await fleet.allDone(ids.length)
     fleet.killAll()

@@ -49,8 +49,8 @@ test('four processes keep rate and concurrency, some of them killed and replaced
     }
     const kill = async () => {
       for (let i = 0; i < kills; i++) {
-        await sleep(random.between(200, 700))
-        await fleet.replaceBusy()
+        await sleep(random.between(200, 700) * share)
+        await fleet.replaceBusy(5_000)
       }
     }
     await Promise.all([produce(), kill()])
