@@ -1168,7 +1168,7 @@ END
 DECLARE
   rows refcursor; got record; here {schema}.listed;
   a float8 := f.a; b bigint := f.b;
-  nums int[]; lags bigint[];
+  nums int[]; lags int[];
   size int := 8; spent bigint := 0; wants int := f.most; n bigint; run record;
 BEGIN
   -- Those are among the shelved ones, by their marks.
@@ -1177,12 +1177,12 @@ BEGIN
     -- As of shelved jobs, by runs. Those of several kinds count as kind 0.
     WITH RECURSIVE kept (num, lag, nth) AS (
       (
-        SELECT d.kind, d.expires_at - d.finished_at, 1 FROM {schema}.done d
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int, 1 FROM {schema}.done d
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) UNION ALL SELECT x.kind, x.lag, k.nth + 1 FROM kept k CROSS JOIN LATERAL (
-        SELECT d.kind, d.expires_at - d.finished_at AS lag FROM {schema}.done d
-        WHERE (d.kind, d.expires_at - d.finished_at) > (k.num, k.lag)
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int AS lag FROM {schema}.done d
+        WHERE (d.kind, ((d.expires_at - d.finished_at) / 1000)::int) > (k.num, k.lag)
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) x WHERE k.nth <= {streams}
     )
     SELECT array_agg(k.num) FILTER (WHERE f.kinds IS NULL OR k.num = 0 OR k.num = ANY (f.kinds)),
@@ -1208,9 +1208,9 @@ BEGIN
                 FROM unnest(nums, lags) k (num, lag)
                 CROSS JOIN LATERAL (
                   SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                  WHERE d.kind = k.num AND d.expires_at - d.finished_at = k.lag
-                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + k.lag, 9e18)::bigint
-                    AND d.expires_at >= greatest(coalesce(f.after, 0) + k.lag, 0)::bigint
+                  WHERE d.kind = k.num AND ((d.expires_at - d.finished_at) / 1000)::int = k.lag
+                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
+                    AND d.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
                     AND (d.expires_at < a OR d.first < b)
                   ORDER BY d.expires_at DESC, d.last DESC LIMIT size
                 ) y WHERE lags IS NOT NULL
@@ -2020,10 +2020,10 @@ CREATE INDEX mark_place ON {schema}.mark (mark, state, rank, seq);
 CREATE TABLE {schema}.ready (
   last       bigint NOT NULL,
   first      bigint NOT NULL,
+  created_at bigint,           -- of all of its jobs; null: it differs
   queue      int NOT NULL,
   kind       int NOT NULL,     -- of all of its jobs; 0: they are of several
   lane       smallint NOT NULL,
-  created_at bigint,           -- of all of its jobs; null: it differs
   kinds      int[],            -- where there are several, and many jobs: all that there may be
   PRIMARY KEY (queue, lane, last)
 ) WITH (
@@ -2097,7 +2097,8 @@ CREATE TABLE {schema}.done (
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX done_kind ON {schema}.done (kind, (expires_at - finished_at), expires_at, last);
+-- By kind and the seconds that it is kept for; see select.sql.
+CREATE INDEX done_kind ON {schema}.done (kind, (((expires_at - finished_at) / 1000)::int), expires_at);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts.

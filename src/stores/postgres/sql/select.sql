@@ -133,7 +133,7 @@ END
 DECLARE
   rows refcursor; got record; here {schema}.listed;
   a float8 := f.a; b bigint := f.b;
-  nums int[]; lags bigint[];
+  nums int[]; lags int[];
   size int := 8; spent bigint := 0; wants int := f.most; n bigint; run record;
 BEGIN
   -- Those are among the shelved ones, by their marks.
@@ -142,12 +142,12 @@ BEGIN
     -- As of shelved jobs, by runs. Those of several kinds count as kind 0.
     WITH RECURSIVE kept (num, lag, nth) AS (
       (
-        SELECT d.kind, d.expires_at - d.finished_at, 1 FROM {schema}.done d
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int, 1 FROM {schema}.done d
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) UNION ALL SELECT x.kind, x.lag, k.nth + 1 FROM kept k CROSS JOIN LATERAL (
-        SELECT d.kind, d.expires_at - d.finished_at AS lag FROM {schema}.done d
-        WHERE (d.kind, d.expires_at - d.finished_at) > (k.num, k.lag)
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int AS lag FROM {schema}.done d
+        WHERE (d.kind, ((d.expires_at - d.finished_at) / 1000)::int) > (k.num, k.lag)
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) x WHERE k.nth <= {streams}
     )
     SELECT array_agg(k.num) FILTER (WHERE f.kinds IS NULL OR k.num = 0 OR k.num = ANY (f.kinds)),
@@ -173,9 +173,9 @@ BEGIN
                 FROM unnest(nums, lags) k (num, lag)
                 CROSS JOIN LATERAL (
                   SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                  WHERE d.kind = k.num AND d.expires_at - d.finished_at = k.lag
-                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + k.lag, 9e18)::bigint
-                    AND d.expires_at >= greatest(coalesce(f.after, 0) + k.lag, 0)::bigint
+                  WHERE d.kind = k.num AND ((d.expires_at - d.finished_at) / 1000)::int = k.lag
+                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
+                    AND d.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
                     AND (d.expires_at < a OR d.first < b)
                   ORDER BY d.expires_at DESC, d.last DESC LIMIT size
                 ) y WHERE lags IS NOT NULL
