@@ -162,32 +162,31 @@ BEGIN
 
   LOOP
     OPEN rows FOR
-      WITH runs AS MATERIALIZED (
+      WITH near AS (
         SELECT * FROM (
-          SELECT w.*, sum(w.cost) OVER (ORDER BY w.expires_at DESC, w.last DESC) AS total, count(*) OVER () AS count FROM (
-          SELECT r.*, {cost} AS cost
-          FROM (
-            SELECT r.*, {holds} AS holds FROM (
-              (
-                SELECT y.*
-                FROM unnest(nums, lags) k (num, lag)
-                CROSS JOIN LATERAL (
-                  SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                  WHERE d.kind = k.num AND ((d.expires_at - d.finished_at) / 1000)::int = k.lag
-                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
-                    AND d.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
-                    AND (d.expires_at < a OR d.first < b)
-                  ORDER BY d.expires_at DESC, d.last DESC LIMIT size
-                ) y WHERE lags IS NOT NULL
-              ) UNION ALL (
-                SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                WHERE lags IS NULL AND d.expires_at <= least(a, 9e18)::bigint AND (d.expires_at < a OR d.first < b)
-                ORDER BY d.expires_at DESC, d.last DESC LIMIT size
-              )
-            ) r ORDER BY r.expires_at DESC, r.last DESC LIMIT size
-          ) r
-          ) w
-        ) v WHERE v.total - v.cost <= {runs} - spent
+          (
+            SELECT y.* FROM unnest(nums, lags) k (num, lag) CROSS JOIN LATERAL (
+              SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
+              WHERE d.kind = k.num AND ((d.expires_at - d.finished_at) / 1000)::int = k.lag
+                AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
+                AND d.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
+                AND (d.expires_at < a OR d.first < b)
+              ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+            ) y WHERE lags IS NOT NULL
+          ) UNION ALL (
+            SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
+            WHERE lags IS NULL AND d.expires_at <= least(a, 9e18)::bigint AND (d.expires_at < a OR d.first < b)
+            ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+          )
+        ) u ORDER BY u.expires_at DESC, u.last DESC LIMIT size
+      ), seen AS (
+        SELECT r.*, {holds} AS holds FROM near r
+      ), priced AS (
+        SELECT r.*, {cost} AS cost FROM seen r
+      ), summed AS (
+        SELECT r.*, sum(r.cost) OVER (ORDER BY r.expires_at DESC, r.last DESC) AS total, count(*) OVER () AS count FROM priced r
+      ), runs AS MATERIALIZED (
+        SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
       )
       SELECT d.expires_at, d.last, d.first, d.total, d.count, h.id, h.seq
       FROM runs d CROSS JOIN LATERAL (
@@ -230,8 +229,8 @@ END
 -- :ready  pending ones in runs, by line and position
 DECLARE
   rows refcursor; got record; here {schema}.listed;
-  line record; run record; d bigint;
-  size int; spent bigint := 0; wants int := f.most;
+  line record; run record; d bigint;  -- the position up to which it has looked
+  size int; spent bigint := 0; wants int := f.most; n int;
 BEGIN
   IF f.a > 0 THEN RETURN; END IF;
   IF {few} THEN
@@ -251,21 +250,20 @@ BEGIN
   LOOP
     d := CASE WHEN line.queue = f.b AND line.lane = f.c THEN f.d ELSE -1 END;
     size := 8;
+    spent := spent + 20;  -- also of a line without any
     LOOP
       OPEN rows FOR
-        WITH runs AS MATERIALIZED (
-          SELECT * FROM (
-            SELECT w.*, sum(w.cost) OVER (ORDER BY w.last) AS total, count(*) OVER () AS count FROM (
-            SELECT r.*, {cost} AS cost
-            FROM (
-              SELECT r.first, r.last, {holds}
-                AND (r.created_at IS NULL OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before))
-                AS holds
-              FROM {schema}.ready r
-              WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
-            ) r
-            ) w
-          ) v WHERE v.total - v.cost <= {runs} - spent
+        WITH seen AS (
+          SELECT r.first, r.last, {holds} AND (r.created_at IS NULL
+            OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before)) AS holds
+          FROM {schema}.ready r
+          WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
+        ), priced AS (
+          SELECT r.*, {cost} AS cost FROM seen r
+        ), summed AS (
+          SELECT r.*, sum(r.cost) OVER (ORDER BY r.last) AS total, count(*) OVER () AS count FROM priced r
+        ), runs AS MATERIALIZED (
+          SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
         )
         SELECT r.last, r.total, r.count, h.id, h.seq
         FROM runs r CROSS JOIN LATERAL (
@@ -290,15 +288,18 @@ BEGIN
         IF wants = 0 THEN RETURN; END IF;
       END LOOP;
       CLOSE rows;
-      EXIT WHEN run IS NULL;
-      d := run.last;
-      spent := spent + run.total;
+      n := 0;
+      IF NOT run IS NULL THEN
+        d := run.last;
+        spent := spent + run.total;
+        n := run.count;
+      END IF;
       IF spent >= {runs} THEN
         here := (NULL, 0, line.queue, line.lane, d, false);
         RETURN NEXT here;
         RETURN;
       END IF;
-      EXIT WHEN run.count < size;
+      EXIT WHEN n < size;
       size := least(4 * size, 8192);
     END LOOP;
   END LOOP;
