@@ -1064,7 +1064,27 @@ f.mark IS NOT NULL AND (coalesce(f.after, f.before) IS NULL AND f.kinds IS NULL 
 ) <= {jobs})
 `,
   cost: `
-1 + CASE WHEN NOT r.holds THEN 0 WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
+CASE WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
+`,
+  looked: `
+), held AS (
+  SELECT r.*, {cost} AS cost FROM near r WHERE r.holds
+), summed AS MATERIALIZED (
+  SELECT r.*, sum(r.cost) OVER (ORDER BY {order}) AS total FROM held r
+), runs AS MATERIALIZED (
+  SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
+), edge AS (
+  -- The last of them, if there are too many, or else the last that is near.
+  SELECT e.*, (SELECT coalesce(max(r.total), 0) FROM runs r) + (SELECT count(*) FROM near) AS spent,
+    (SELECT count(*) FROM near) AS count
+  FROM (
+    (SELECT r.* FROM near r WHERE (SELECT count(*) FROM summed) = (SELECT count(*) FROM runs) ORDER BY {back} LIMIT 1)
+    UNION ALL (
+      SELECT {columns} FROM runs r
+      WHERE (SELECT count(*) FROM summed) > (SELECT count(*) FROM runs) ORDER BY {back} LIMIT 1
+    )
+  ) e
+)
 `,
   shelved: `
 DECLARE
@@ -1197,33 +1217,25 @@ BEGIN
 
   LOOP
     OPEN rows FOR
-      WITH near AS (
+      WITH near AS MATERIALIZED (
         SELECT * FROM (
           (
             SELECT y.* FROM unnest(nums, lags) k (num, lag) CROSS JOIN LATERAL (
-              SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-              WHERE d.kind = k.num AND ((d.expires_at - d.finished_at) / 1000)::int = k.lag
-                AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
-                AND d.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
-                AND (d.expires_at < a OR d.first < b)
-              ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+              SELECT r.first, r.last, r.expires_at, r.finished_at, {holds} AS holds FROM {schema}.done r
+              WHERE r.kind = k.num AND ((r.expires_at - r.finished_at) / 1000)::int = k.lag
+                AND r.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
+                AND r.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
+                AND (r.expires_at < a OR r.first < b)
+              ORDER BY r.expires_at DESC, r.last DESC LIMIT size
             ) y WHERE lags IS NOT NULL
           ) UNION ALL (
-            SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-            WHERE lags IS NULL AND d.expires_at <= least(a, 9e18)::bigint AND (d.expires_at < a OR d.first < b)
-            ORDER BY d.expires_at DESC, d.last DESC LIMIT size
+            SELECT r.first, r.last, r.expires_at, r.finished_at, {holds} FROM {schema}.done r
+            WHERE lags IS NULL AND r.expires_at <= least(a, 9e18)::bigint AND (r.expires_at < a OR r.first < b)
+            ORDER BY r.expires_at DESC, r.last DESC LIMIT size
           )
         ) u ORDER BY u.expires_at DESC, u.last DESC LIMIT size
-      ), seen AS (
-        SELECT r.*, {holds} AS holds FROM near r
-      ), priced AS (
-        SELECT r.*, {cost} AS cost FROM seen r
-      ), summed AS (
-        SELECT r.*, sum(r.cost) OVER (ORDER BY r.expires_at DESC, r.last DESC) AS total, count(*) OVER () AS count FROM priced r
-      ), runs AS MATERIALIZED (
-        SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
-      )
-      SELECT d.expires_at, d.last, d.first, d.total, d.count, h.id, h.seq
+      {looked}
+      SELECT d.expires_at, d.last, d.first, NULL AS spent, NULL AS count, h.id, h.seq
       FROM runs d CROSS JOIN LATERAL (
         SELECT j.id, j.seq FROM {schema}.job j
         WHERE f.mark IS NULL AND j.seq BETWEEN d.first AND d.last AND j.state = 0
@@ -1232,10 +1244,8 @@ BEGIN
         SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
         WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 5 AND m.rank = d.expires_at
           AND m.seq BETWEEN d.first AND d.last AND (d.expires_at, j.seq) < (a, b) AND {suits}
-      ) h WHERE d.holds
-      UNION ALL (
-        SELECT d.expires_at, d.last, d.first, d.total, d.count, NULL, NULL FROM runs d ORDER BY d.expires_at, d.last LIMIT 1
-      )
+      ) h
+      UNION ALL SELECT e.expires_at, e.last, e.first, e.spent, e.count, NULL, NULL FROM edge e
       ORDER BY 1 DESC, 2 DESC, 7 DESC NULLS LAST;
     run := NULL;
     LOOP
@@ -1252,7 +1262,7 @@ BEGIN
     IF run IS NULL THEN RETURN; END IF;
     a := run.expires_at;
     b := run.first;
-    spent := spent + run.total;
+    spent := spent + run.spent;
     EXIT WHEN spent >= {runs};
     IF run.count < size THEN RETURN; END IF;
     size := least(4 * size, 8192);
@@ -1288,19 +1298,13 @@ BEGIN
     spent := spent + 20;  -- also of a line without any
     LOOP
       OPEN rows FOR
-        WITH seen AS (
+        WITH near AS MATERIALIZED (
           SELECT r.first, r.last, {holds} AND (r.created_at IS NULL
             OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before)) AS holds
           FROM {schema}.ready r
           WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
-        ), priced AS (
-          SELECT r.*, {cost} AS cost FROM seen r
-        ), summed AS (
-          SELECT r.*, sum(r.cost) OVER (ORDER BY r.last) AS total, count(*) OVER () AS count FROM priced r
-        ), runs AS MATERIALIZED (
-          SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
-        )
-        SELECT r.last, r.total, r.count, h.id, h.seq
+        {looked}
+        SELECT r.last, NULL AS spent, NULL AS count, h.id, h.seq
         FROM runs r CROSS JOIN LATERAL (
           SELECT j.id, j.seq FROM {schema}.job j
           WHERE f.mark IS NULL AND j.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
@@ -1308,8 +1312,8 @@ BEGIN
           SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
           WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 0 AND m.rank = 0
             AND m.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
-        ) h WHERE r.holds
-        UNION ALL (SELECT r.last, r.total, r.count, NULL, NULL FROM runs r ORDER BY r.last DESC LIMIT 1)
+        ) h
+        UNION ALL SELECT e.last, e.spent, e.count, NULL, NULL FROM edge e
         ORDER BY 1, 5 NULLS LAST;
       run := NULL;
       LOOP
@@ -1326,7 +1330,7 @@ BEGIN
       n := 0;
       IF NOT run IS NULL THEN
         d := run.last;
-        spent := spent + run.total;
+        spent := spent + run.spent;
         n := run.count;
       END IF;
       IF spent >= {runs} THEN
