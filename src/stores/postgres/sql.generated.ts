@@ -1067,7 +1067,7 @@ f.mark IS NOT NULL AND (coalesce(f.after, f.before) IS NULL AND f.kinds IS NULL 
 CASE WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
 `,
   looked: `
-), held AS (
+held AS (
   SELECT r.*, {cost} AS cost FROM near r WHERE r.holds
 ), summed AS MATERIALIZED (
   SELECT r.*, sum(r.cost) OVER (ORDER BY {order}) AS total FROM held r
@@ -1234,7 +1234,7 @@ BEGIN
             ORDER BY r.expires_at DESC, r.last DESC LIMIT size
           )
         ) u ORDER BY u.expires_at DESC, u.last DESC LIMIT size
-      {looked}
+      ), {looked}
       SELECT d.expires_at, d.last, d.first, NULL AS spent, NULL AS count, h.id, h.seq
       FROM runs d CROSS JOIN LATERAL (
         SELECT j.id, j.seq FROM {schema}.job j
@@ -1303,7 +1303,7 @@ BEGIN
             OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before)) AS holds
           FROM {schema}.ready r
           WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
-        {looked}
+        ), {looked}
         SELECT r.last, NULL AS spent, NULL AS count, h.id, h.seq
         FROM runs r CROSS JOIN LATERAL (
           SELECT j.id, j.seq FROM {schema}.job j

@@ -31,8 +31,8 @@ f.mark IS NOT NULL AND (coalesce(f.after, f.before) IS NULL AND f.kinds IS NULL 
 -- :cost  of looking at the jobs of a run `r`; a run that is passed by costs 1
 CASE WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
 
--- :looked  of the runs `near`, in the order `{order}`: `runs`, whose jobs are looked at
-), held AS (
+-- :looked  of the runs that are `near`: `runs`, whose jobs are looked at, and the `edge` up to which that is all
+held AS (
   SELECT r.*, {cost} AS cost FROM near r WHERE r.holds
 ), summed AS MATERIALIZED (
   SELECT r.*, sum(r.cost) OVER (ORDER BY {order}) AS total FROM held r
@@ -199,7 +199,7 @@ BEGIN
             ORDER BY r.expires_at DESC, r.last DESC LIMIT size
           )
         ) u ORDER BY u.expires_at DESC, u.last DESC LIMIT size
-      {looked}
+      ), {looked}
       SELECT d.expires_at, d.last, d.first, NULL AS spent, NULL AS count, h.id, h.seq
       FROM runs d CROSS JOIN LATERAL (
         SELECT j.id, j.seq FROM {schema}.job j
@@ -268,7 +268,7 @@ BEGIN
             OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before)) AS holds
           FROM {schema}.ready r
           WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
-        {looked}
+        ), {looked}
         SELECT r.last, NULL AS spent, NULL AS count, h.id, h.seq
         FROM runs r CROSS JOIN LATERAL (
           SELECT j.id, j.seq FROM {schema}.job j
