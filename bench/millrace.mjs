@@ -202,7 +202,34 @@ export async function claims(options) {
   return { cost: (median(times.slice(exchanges / 3)) * 1000) / slots }
 }
 
-/** A store with so many jobs in each state, for `claims` to start from a copy of it. */
+/** The time of a page of what few jobs are, or none is, in a store that `prefill` made; all pages, where it takes several. */
+export async function lists(options) {
+  const store = await openStore(options)
+  await store.open()
+  const rare = newJobs(10).map((job) => ({ ...job, name: 'rare', tags: ['rare'] }))
+  await store.insert(rare)
+  await store.insert(rare.map((job) => ({ ...job, id: newId(Date.now()), delay: week })))
+  const times = []
+  for (let round = 0; round < 20; round++) {
+    for (const state of ['pending', 'scheduled', 'completed']) {
+      for (const few of [{ name: 'rare' }, { tag: 'rare' }, { tag: 'none' }, { before: 1 }]) {
+        const started = performance.now()
+        await listAll(store, { state, ...few })
+        times.push(performance.now() - started)
+      }
+    }
+  }
+  await store.close()
+  return { page: median(times), slowest: times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)] }
+}
+
+async function listAll(store, filter) {
+  let cursor
+  do cursor = (await store.list({ filter, limit: 100, cursor })).cursor
+  while (cursor !== undefined)
+}
+
+/** A store with so many jobs in each state, for `claims` and `lists` to start from a copy of it. */
 export async function prefill(options) {
   const { waiting, scheduled = 0, finished = 0, groups = 0 } = options
   const store = await openStore(options)

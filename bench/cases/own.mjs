@@ -85,6 +85,24 @@ function claimCost(place, { name, kept, beside, peerName, groups, fewGroups, bar
   }
 }
 
+/** What is rare is found among so many waiting, scheduled and finished jobs each. */
+export const lists = (place) => ({
+  engine: place.engine,
+  name: (jobs) => `list what is rare among ${grouped(3 * jobs)}`,
+  jobs: 1_000_000,
+  peerName: 'itself among 3,000',
+  prepare: (jobs) => [
+    itself(place, 'prefill', { waiting: jobs, scheduled: jobs, finished: jobs }, { keep: 'listed' }),
+    itself(place, 'prefill', { waiting: 1_000, scheduled: 1_000, finished: 1_000 }, { keep: 'fewListed' }),
+  ],
+  millrace: itself(place, 'lists', {}, { from: 'listed' }),
+  peer: itself(place, 'lists', {}, { from: 'fewListed' }),
+  figures: [
+    { value: 'page', label: 'median', unit: 'ms', bar: atMost(3) },
+    { value: 'slowest', label: 'p95', unit: 'ms', bar: atMost(10) },
+  ],
+})
+
 const grouped = (jobs) => jobs.toLocaleString('en-US')
 
 export const flat = (place) => ({

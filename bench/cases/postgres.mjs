@@ -1,5 +1,5 @@
 import { atLeast, atMost } from '../statistics.mjs'
-import { claims, fanOut, flat, itself, retaining, traffic } from './own.mjs'
+import { claims, fanOut, flat, itself, lists, retaining, traffic } from './own.mjs'
 
 const here = { engine: 'postgres', options: {} }
 
@@ -116,6 +116,7 @@ export const postgres = [
   ...traffic(here),
   fanOut(here),
   ...claims(here),
+  lists(here),
   held,
   flat(here),
 ].map((one) => ({ ...one, database: true }))

@@ -54,8 +54,20 @@ const shelvedAt = `CASE f.state WHEN 6 THEN j.finished_at WHEN 7 THEN j.finished
 export const lists: Readonly<Record<string, { readonly body: string; readonly [part: string]: string }>> = {
   soonest: { body: 'shelved', at: shelvedAt, past: '>', upto: '<=', down: '', edge: "'Infinity'" },
   newest: { body: 'shelved', at: shelvedAt, past: '<', upto: '>=', down: 'DESC', edge: "'-Infinity'" },
-  done: { body: 'done', at: 'd.finished_at' },
-  ready: { body: 'ready', at: 'j.created_at' },
+  done: {
+    body: 'done',
+    at: 'd.finished_at',
+    order: 'r.expires_at DESC, r.last DESC',
+    back: 'r.expires_at, r.last',
+    columns: 'r.first, r.last, r.expires_at, r.finished_at, r.holds',
+  },
+  ready: {
+    body: 'ready',
+    at: 'j.created_at',
+    order: 'r.last',
+    back: 'r.last DESC',
+    columns: 'r.first, r.last, r.holds',
+  },
   waiting: { body: 'waiting', at: 'j.created_at' },
   running: { body: 'running', at: 'l.at' },
 }

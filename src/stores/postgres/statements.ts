@@ -5,7 +5,7 @@ import { partsOf } from './schema.js'
 import { load, select } from './sql.generated.js'
 
 /** What goes through the jobs of a state, in the order of the list; see select.sql. */
-export const scans = {
+const scans = {
   pending: ['ready', 'waiting'],
   running: ['running'],
   scheduled: ['soonest'],

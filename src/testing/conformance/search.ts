@@ -127,7 +127,7 @@ export function searchTests(test: Test): void {
         const all = await listAll(store, { state }, 1 + random(50))
         assert.equal(new Set(idsOf(all)).size, all.length, `${state}: none twice`)
         assert.ok(all.length > 0, `${state}: there are some`)
-        for (let i = 0; i < 30; i++) {
+        for (let i = 0; i < 16; i++) {
           const filter = { state, ...someFilter(random, now, all) }
           const found = await listAll(store, filter, 1 + random(20))
           const wanted = all.filter((job) => matches(job, marks.get(job.id), filter))

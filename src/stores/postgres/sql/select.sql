@@ -28,8 +28,28 @@ f.mark IS NOT NULL AND (coalesce(f.after, f.before) IS NULL AND f.kinds IS NULL 
   SELECT count(*) FROM (SELECT 1 FROM {schema}.mark m WHERE m.mark = f.mark AND m.state = f.state LIMIT {jobs} + 1) x
 ) <= {jobs})
 
--- :cost  of a run `r`: of its jobs, if they are looked at, and of itself
-1 + CASE WHEN NOT r.holds THEN 0 WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
+-- :cost  of looking at the jobs of a run `r`; a run that is passed by costs 1
+CASE WHEN f.mark IS NULL THEN 10 * (r.last - r.first + 1) ELSE 10 END
+
+-- :looked  of the runs that are `near`: `runs`, whose jobs are looked at, and the `edge` up to which that is all
+held AS (
+  SELECT r.*, {cost} AS cost FROM near r WHERE r.holds
+), summed AS MATERIALIZED (
+  SELECT r.*, sum(r.cost) OVER (ORDER BY {order}) AS total FROM held r
+), runs AS MATERIALIZED (
+  SELECT * FROM summed r WHERE r.total - r.cost <= {runs} - spent
+), edge AS (
+  -- The last of them, if there are too many, or else the last that is near.
+  SELECT e.*, (SELECT coalesce(max(r.total), 0) FROM runs r) + (SELECT count(*) FROM near) AS spent,
+    (SELECT count(*) FROM near) AS count
+  FROM (
+    (SELECT r.* FROM near r WHERE (SELECT count(*) FROM summed) = (SELECT count(*) FROM runs) ORDER BY {back} LIMIT 1)
+    UNION ALL (
+      SELECT {columns} FROM runs r
+      WHERE (SELECT count(*) FROM summed) > (SELECT count(*) FROM runs) ORDER BY {back} LIMIT 1
+    )
+  ) e
+)
 
 -- :shelved  by rank and position; finished ones backwards
 DECLARE
@@ -133,7 +153,7 @@ END
 DECLARE
   rows refcursor; got record; here {schema}.listed;
   a float8 := f.a; b bigint := f.b;
-  nums int[]; lags bigint[];
+  nums int[]; lags int[];
   size int := 8; spent bigint := 0; wants int := f.most; n bigint; run record;
 BEGIN
   -- Those are among the shelved ones, by their marks.
@@ -142,12 +162,12 @@ BEGIN
     -- As of shelved jobs, by runs. Those of several kinds count as kind 0.
     WITH RECURSIVE kept (num, lag, nth) AS (
       (
-        SELECT d.kind, d.expires_at - d.finished_at, 1 FROM {schema}.done d
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int, 1 FROM {schema}.done d
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) UNION ALL SELECT x.kind, x.lag, k.nth + 1 FROM kept k CROSS JOIN LATERAL (
-        SELECT d.kind, d.expires_at - d.finished_at AS lag FROM {schema}.done d
-        WHERE (d.kind, d.expires_at - d.finished_at) > (k.num, k.lag)
-        ORDER BY d.kind, d.expires_at - d.finished_at LIMIT 1
+        SELECT d.kind, ((d.expires_at - d.finished_at) / 1000)::int AS lag FROM {schema}.done d
+        WHERE (d.kind, ((d.expires_at - d.finished_at) / 1000)::int) > (k.num, k.lag)
+        ORDER BY d.kind, ((d.expires_at - d.finished_at) / 1000)::int LIMIT 1
       ) x WHERE k.nth <= {streams}
     )
     SELECT array_agg(k.num) FILTER (WHERE f.kinds IS NULL OR k.num = 0 OR k.num = ANY (f.kinds)),
@@ -162,34 +182,25 @@ BEGIN
 
   LOOP
     OPEN rows FOR
-      WITH runs AS MATERIALIZED (
+      WITH near AS MATERIALIZED (
         SELECT * FROM (
-          SELECT w.*, sum(w.cost) OVER (ORDER BY w.expires_at DESC, w.last DESC) AS total, count(*) OVER () AS count FROM (
-          SELECT r.*, {cost} AS cost
-          FROM (
-            SELECT r.*, {holds} AS holds FROM (
-              (
-                SELECT y.*
-                FROM unnest(nums, lags) k (num, lag)
-                CROSS JOIN LATERAL (
-                  SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                  WHERE d.kind = k.num AND d.expires_at - d.finished_at = k.lag
-                    AND d.expires_at <= least(a, coalesce(f.before, 'Infinity') + k.lag, 9e18)::bigint
-                    AND d.expires_at >= greatest(coalesce(f.after, 0) + k.lag, 0)::bigint
-                    AND (d.expires_at < a OR d.first < b)
-                  ORDER BY d.expires_at DESC, d.last DESC LIMIT size
-                ) y WHERE lags IS NOT NULL
-              ) UNION ALL (
-                SELECT d.first, d.last, d.expires_at, d.finished_at, d.kind, d.kinds FROM {schema}.done d
-                WHERE lags IS NULL AND d.expires_at <= least(a, 9e18)::bigint AND (d.expires_at < a OR d.first < b)
-                ORDER BY d.expires_at DESC, d.last DESC LIMIT size
-              )
-            ) r ORDER BY r.expires_at DESC, r.last DESC LIMIT size
-          ) r
-          ) w
-        ) v WHERE v.total - v.cost <= {runs} - spent
-      )
-      SELECT d.expires_at, d.last, d.first, d.total, d.count, h.id, h.seq
+          (
+            SELECT y.* FROM unnest(nums, lags) k (num, lag) CROSS JOIN LATERAL (
+              SELECT r.first, r.last, r.expires_at, r.finished_at, {holds} AS holds FROM {schema}.done r
+              WHERE r.kind = k.num AND ((r.expires_at - r.finished_at) / 1000)::int = k.lag
+                AND r.expires_at <= least(a, coalesce(f.before, 'Infinity') + 1000.0 * k.lag + 1000, 9e18)::bigint
+                AND r.expires_at >= greatest(coalesce(f.after, 0) + 1000.0 * k.lag, 0)::bigint
+                AND (r.expires_at < a OR r.first < b)
+              ORDER BY r.expires_at DESC, r.last DESC LIMIT size
+            ) y WHERE lags IS NOT NULL
+          ) UNION ALL (
+            SELECT r.first, r.last, r.expires_at, r.finished_at, {holds} FROM {schema}.done r
+            WHERE lags IS NULL AND r.expires_at <= least(a, 9e18)::bigint AND (r.expires_at < a OR r.first < b)
+            ORDER BY r.expires_at DESC, r.last DESC LIMIT size
+          )
+        ) u ORDER BY u.expires_at DESC, u.last DESC LIMIT size
+      ), {looked}
+      SELECT d.expires_at, d.last, d.first, NULL AS spent, NULL AS count, h.id, h.seq
       FROM runs d CROSS JOIN LATERAL (
         SELECT j.id, j.seq FROM {schema}.job j
         WHERE f.mark IS NULL AND j.seq BETWEEN d.first AND d.last AND j.state = 0
@@ -198,10 +209,8 @@ BEGIN
         SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
         WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 5 AND m.rank = d.expires_at
           AND m.seq BETWEEN d.first AND d.last AND (d.expires_at, j.seq) < (a, b) AND {suits}
-      ) h WHERE d.holds
-      UNION ALL (
-        SELECT d.expires_at, d.last, d.first, d.total, d.count, NULL, NULL FROM runs d ORDER BY d.expires_at, d.last LIMIT 1
-      )
+      ) h
+      UNION ALL SELECT e.expires_at, e.last, e.first, e.spent, e.count, NULL, NULL FROM edge e
       ORDER BY 1 DESC, 2 DESC, 7 DESC NULLS LAST;
     run := NULL;
     LOOP
@@ -218,7 +227,7 @@ BEGIN
     IF run IS NULL THEN RETURN; END IF;
     a := run.expires_at;
     b := run.first;
-    spent := spent + run.total;
+    spent := spent + run.spent;
     EXIT WHEN spent >= {runs};
     IF run.count < size THEN RETURN; END IF;
     size := least(4 * size, 8192);
@@ -230,8 +239,8 @@ END
 -- :ready  pending ones in runs, by line and position
 DECLARE
   rows refcursor; got record; here {schema}.listed;
-  line record; run record; d bigint;
-  size int; spent bigint := 0; wants int := f.most;
+  line record; run record; d bigint;  -- the position up to which it has looked
+  size int; spent bigint := 0; wants int := f.most; n int;
 BEGIN
   IF f.a > 0 THEN RETURN; END IF;
   IF {few} THEN
@@ -251,23 +260,16 @@ BEGIN
   LOOP
     d := CASE WHEN line.queue = f.b AND line.lane = f.c THEN f.d ELSE -1 END;
     size := 8;
+    spent := spent + 20;  -- also of a line without any
     LOOP
       OPEN rows FOR
-        WITH runs AS MATERIALIZED (
-          SELECT * FROM (
-            SELECT w.*, sum(w.cost) OVER (ORDER BY w.last) AS total, count(*) OVER () AS count FROM (
-            SELECT r.*, {cost} AS cost
-            FROM (
-              SELECT r.first, r.last, {holds}
-                AND (r.created_at IS NULL OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before))
-                AS holds
-              FROM {schema}.ready r
-              WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
-            ) r
-            ) w
-          ) v WHERE v.total - v.cost <= {runs} - spent
-        )
-        SELECT r.last, r.total, r.count, h.id, h.seq
+        WITH near AS MATERIALIZED (
+          SELECT r.first, r.last, {holds} AND (r.created_at IS NULL
+            OR (f.after IS NULL OR r.created_at >= f.after) AND (f.before IS NULL OR r.created_at < f.before)) AS holds
+          FROM {schema}.ready r
+          WHERE r.queue = line.queue AND r.lane = line.lane AND r.last > d ORDER BY r.last LIMIT size
+        ), {looked}
+        SELECT r.last, NULL AS spent, NULL AS count, h.id, h.seq
         FROM runs r CROSS JOIN LATERAL (
           SELECT j.id, j.seq FROM {schema}.job j
           WHERE f.mark IS NULL AND j.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
@@ -275,8 +277,8 @@ BEGIN
           SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
           WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 0 AND m.rank = 0
             AND m.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
-        ) h WHERE r.holds
-        UNION ALL (SELECT r.last, r.total, r.count, NULL, NULL FROM runs r ORDER BY r.last DESC LIMIT 1)
+        ) h
+        UNION ALL SELECT e.last, e.spent, e.count, NULL, NULL FROM edge e
         ORDER BY 1, 5 NULLS LAST;
       run := NULL;
       LOOP
@@ -290,15 +292,18 @@ BEGIN
         IF wants = 0 THEN RETURN; END IF;
       END LOOP;
       CLOSE rows;
-      EXIT WHEN run IS NULL;
-      d := run.last;
-      spent := spent + run.total;
+      n := 0;
+      IF NOT run IS NULL THEN
+        d := run.last;
+        spent := spent + run.spent;
+        n := run.count;
+      END IF;
       IF spent >= {runs} THEN
         here := (NULL, 0, line.queue, line.lane, d, false);
         RETURN NEXT here;
         RETURN;
       END IF;
-      EXIT WHEN run.count < size;
+      EXIT WHEN n < size;
       size := least(4 * size, 8192);
     END LOOP;
   END LOOP;

@@ -74,10 +74,10 @@ CREATE INDEX mark_place ON {schema}.mark (mark, state, rank, seq);
 CREATE TABLE {schema}.ready (
   last       bigint NOT NULL,
   first      bigint NOT NULL,
+  created_at bigint,           -- of all of its jobs; null: it differs
   queue      int NOT NULL,
   kind       int NOT NULL,     -- of all of its jobs; 0: they are of several
   lane       smallint NOT NULL,
-  created_at bigint,           -- of all of its jobs; null: it differs
   kinds      int[],            -- where there are several, and many jobs: all that there may be
   PRIMARY KEY (queue, lane, last)
 ) WITH (
@@ -151,7 +151,8 @@ CREATE TABLE {schema}.done (
 ) WITH (
   autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX done_kind ON {schema}.done (kind, (expires_at - finished_at), expires_at, last);
+-- By kind and the seconds that it is kept for; see select.sql.
+CREATE INDEX done_kind ON {schema}.done (kind, (((expires_at - finished_at) / 1000)::int), expires_at);
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts. But for `parent` and `link`: there settle.sql notes that
