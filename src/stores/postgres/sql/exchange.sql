@@ -75,7 +75,7 @@ BEGIN
   END IF;
 
   IF tokens IS NOT NULL THEN
-    lost := {schema}.settle(at, worker, tokens, settled, results, rests);
+    lost := {schema}.settle(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;
