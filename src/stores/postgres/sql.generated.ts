@@ -350,7 +350,7 @@ BEGIN
   END IF;
 
   IF tokens IS NOT NULL THEN
-    lost := {schema}.settle_{set}(at, worker, tokens, settled, results, rests);
+    lost := {schema}.settle_{set}(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;
@@ -940,24 +940,25 @@ AS $$
   SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
 $$;
 
--- mark_done(seqs, untils): of jobs that completed and are kept so long.
-CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
+-- mark_done(seqs, firsts, lasts, untils): of jobs in these runs, which completed and are kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], firsts bigint[], lasts bigint[], untils bigint[]) RETURNS void
 LANGUAGE sql
 AS $$
-  UPDATE {schema}.mark m SET state = 5, rank = g.until
-  FROM unnest(seqs, untils) g (seq, until) JOIN {schema}.job j ON j.seq = g.seq
+  UPDATE {schema}.mark m SET state = 5, rank = d.until
+  FROM unnest(seqs) g (seq)
+  JOIN unnest(firsts, lasts, untils) d (first, last, until) ON g.seq BETWEEN d.first AND d.last
+  JOIN {schema}.job j ON j.seq = g.seq
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
 $$;
 
--- unmark(seqs, tags, searches, state, ranks): of jobs that are gone.
-CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(seqs bigint[], tags text[], searches text[], state int, ranks bigint[]) RETURNS void
+-- unmark(state, gone): of jobs that are gone: [[seq, tags, search, rank], ...].
+CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(of_state int, gone json) RETURNS void
 LANGUAGE sql
 AS $$
   DELETE FROM {schema}.mark m
-  USING unnest(seqs, tags, searches, ranks) g (seq, tags, search, rank)
-  CROSS JOIN LATERAL {schema}.marks_of_{set}(g.tags, g.search) e (mark)
-  WHERE m.mark = e.mark AND m.state = unmark_{set}.state AND m.rank = coalesce(g.rank, 0) AND m.seq = g.seq
+  USING json_array_elements(gone) g CROSS JOIN LATERAL {schema}.marks_of_{set}(g->>1, g->>2) e (mark)
+  WHERE m.mark = e.mark AND m.state = of_state AND m.rank = (g->>3)::float8 AND m.seq = (g->>0)::bigint
 $$;
 
 -- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb
@@ -1004,7 +1005,7 @@ DECLARE
   runs refcursor; run record; size bigint;
   firsts bigint[] := '{}'; lasts bigint[] := '{}'; untils bigint[] := '{}'; whole bigint[] := '{}';
   pruned int := 0;
-  seqs bigint[]; tags text[]; searches text[];  -- of those that have marks
+  gone_marks json;  -- of those that have any
 BEGIN
   SELECT sum(t.completed) - keep INTO excess
   FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
@@ -1033,17 +1034,16 @@ BEGIN
   DELETE FROM {schema}.done d WHERE d.last = ANY (whole);
   WITH gone AS (
     DELETE FROM {schema}.job j USING unnest(firsts, lasts, untils) d (first, last, until)
-    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind, j.seq, j.tags, j.search, d.until
-  ), marked AS (
-    SELECT g.seq, g.tags, g.search, g.until FROM gone g WHERE coalesce(g.tags, g.search) IS NOT NULL
+    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind,
+      CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, d.until) END AS marks
   ), counts AS (
     SELECT g.kind, count(*)::int AS n FROM gone g GROUP BY g.kind
   ), counted AS (
     INSERT INTO {schema}.tally (kind, completed, total_pruned) SELECT c.kind, -c.n, c.n FROM counts c
   )
-  SELECT coalesce((SELECT sum(c.n) FROM counts c), 0), array_agg(m.seq), array_agg(m.tags), array_agg(m.search), array_agg(m.until)
-  INTO pruned, seqs, tags, searches, untils FROM marked m;
-  IF seqs IS NOT NULL THEN PERFORM {schema}.unmark_{set}(seqs, tags, searches, 5, untils); END IF;
+  SELECT (SELECT coalesce(sum(c.n), 0) FROM counts c), json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL)
+  INTO pruned, gone_marks FROM gone g;
+  IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(5, gone_marks); END IF;
   RETURN pruned;
 END
 $$;
@@ -1455,10 +1455,10 @@ END
 } as const
 
 export const settle = `
--- settle(at, worker, tokens, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
+-- settle(at, worker, tokens, kinds, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
 -- under; what goes in and comes out as there.
 CREATE OR REPLACE FUNCTION {schema}.settle_{set}(
-  at bigint, worker text, tokens text[], settled bigint[], results text, rests text) RETURNS text
+  at bigint, worker text, tokens text[], kinds int[], settled bigint[], results text, rests text) RETURNS text
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -1483,7 +1483,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
-  marked bigint[]; tags text[]; searches text[]; untils bigint[];  -- of those that have marks
+  marked bigint[]; gone_marks json;  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -1560,43 +1560,61 @@ BEGIN
     WITH gone AS (
       DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
       WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k, j.child_of, j.id, j.tags, j.search
+      RETURNING j.seq, j.kind, d.k, j.child_of, j.id,
+        CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, 0) END AS marks
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, total_completed)
       SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
     )
     SELECT array_agg(g.seq), array_agg(g.k), array_agg(g.child_of) FILTER (WHERE g.child_of IS NOT NULL),
       array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL),
-      array_agg(g.seq) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
-      array_agg(g.tags) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
-      array_agg(g.search) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL)
-    INTO seqs, of_seqs, parents, children, child_seqs, marked, tags, searches FROM gone g;
-    IF marked IS NOT NULL THEN PERFORM {schema}.unmark_{set}(marked, tags, searches, 0, NULL); END IF;
+      json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL)
+    INTO seqs, of_seqs, parents, children, child_seqs, gone_marks FROM gone g;
+    IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
 
   IF keep_of IS NOT NULL THEN
     -- Their rows are only read: the lease guards them.
-    WITH ended AS MATERIALIZED (
-      SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
-      JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
-    ), runs AS MATERIALIZED (
-      SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
-    ), kept AS (
-      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT keep_last[r.nth], keep_first[r.nth], keep_at[r.nth], settle_{set}.at, keep_until[r.nth],
-        CASE WHEN count(*) = 1 THEN min(r.kind) ELSE 0 END,
-        CASE WHEN count(*) > 1 AND sum(r.n) >= 16 THEN array_agg(r.kind) END, keep_results[r.nth]
-      FROM runs r GROUP BY r.nth
-    ), counted AS (
-      INSERT INTO {schema}.tally (kind, running, completed, total_completed)
-      SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
-    )
-    SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL),
-      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL),
-      array_agg(e.seq) FILTER (WHERE e.marked), array_agg(keep_until[e.nth]) FILTER (WHERE e.marked)
-    INTO more, of_more, more_parents, more_children, more_child_seqs, marked, untils FROM ended e;
-    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, untils); END IF;
+    IF cardinality(kinds) = 1 THEN
+      WITH ended AS MATERIALIZED (
+        SELECT j.seq, j.kind, d.k, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
+        FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+        JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+      ), kept AS (
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, results)
+        SELECT d.last, d.first, d.at, settle_{set}.at, d.until, kinds[1], d.results
+        FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
+      ), counted AS (
+        INSERT INTO {schema}.tally (kind, running, completed, total_completed)
+        SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
+      )
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+        array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
+        array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+    ELSE
+      WITH ended AS MATERIALIZED (
+        SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
+        FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
+        JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+      ), runs AS MATERIALIZED (
+        SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
+      ), kept AS (
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+        SELECT keep_last[r.nth], keep_first[r.nth], keep_at[r.nth], settle_{set}.at, keep_until[r.nth],
+          CASE WHEN count(*) = 1 THEN min(r.kind) ELSE 0 END,
+          CASE WHEN count(*) > 1 AND sum(r.n) >= 16 THEN array_agg(r.kind) END, keep_results[r.nth]
+        FROM runs r GROUP BY r.nth
+      ), counted AS (
+        INSERT INTO {schema}.tally (kind, running, completed, total_completed)
+        SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
+      )
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+        array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
+        array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+    END IF;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;

@@ -77,7 +77,7 @@ BEGIN
   END IF;
 
   IF tokens IS NOT NULL THEN
-    lost := {schema}.settle_{set}(at, worker, tokens, settled, results, rests);
+    lost := {schema}.settle_{set}(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
   IF held IS NULL THEN RETURN; END IF;

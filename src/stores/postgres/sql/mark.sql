@@ -8,24 +8,25 @@ AS $$
   SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
 $$;
 
--- mark_done(seqs, untils): of jobs that completed and are kept so long.
-CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
+-- mark_done(seqs, firsts, lasts, untils): of jobs in these runs, which completed and are kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], firsts bigint[], lasts bigint[], untils bigint[]) RETURNS void
 LANGUAGE sql
 AS $$
-  UPDATE {schema}.mark m SET state = 5, rank = g.until
-  FROM unnest(seqs, untils) g (seq, until) JOIN {schema}.job j ON j.seq = g.seq
+  UPDATE {schema}.mark m SET state = 5, rank = d.until
+  FROM unnest(seqs) g (seq)
+  JOIN unnest(firsts, lasts, untils) d (first, last, until) ON g.seq BETWEEN d.first AND d.last
+  JOIN {schema}.job j ON j.seq = g.seq
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
 $$;
 
--- unmark(seqs, tags, searches, state, ranks): of jobs that are gone.
-CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(seqs bigint[], tags text[], searches text[], state int, ranks bigint[]) RETURNS void
+-- unmark(state, gone): of jobs that are gone: [[seq, tags, search, rank], ...].
+CREATE OR REPLACE FUNCTION {schema}.unmark_{set}(of_state int, gone json) RETURNS void
 LANGUAGE sql
 AS $$
   DELETE FROM {schema}.mark m
-  USING unnest(seqs, tags, searches, ranks) g (seq, tags, search, rank)
-  CROSS JOIN LATERAL {schema}.marks_of_{set}(g.tags, g.search) e (mark)
-  WHERE m.mark = e.mark AND m.state = unmark_{set}.state AND m.rank = coalesce(g.rank, 0) AND m.seq = g.seq
+  USING json_array_elements(gone) g CROSS JOIN LATERAL {schema}.marks_of_{set}(g->>1, g->>2) e (mark)
+  WHERE m.mark = e.mark AND m.state = of_state AND m.rank = (g->>3)::float8 AND m.seq = (g->>0)::bigint
 $$;
 
 -- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb

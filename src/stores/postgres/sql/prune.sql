@@ -18,7 +18,7 @@ DECLARE
   runs refcursor; run record; size bigint;
   firsts bigint[] := '{}'; lasts bigint[] := '{}'; untils bigint[] := '{}'; whole bigint[] := '{}';
   pruned int := 0;
-  seqs bigint[]; tags text[]; searches text[];  -- of those that have marks
+  gone_marks json;  -- of those that have any
 BEGIN
   SELECT sum(t.completed) - keep INTO excess
   FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
@@ -47,17 +47,16 @@ BEGIN
   DELETE FROM {schema}.done d WHERE d.last = ANY (whole);
   WITH gone AS (
     DELETE FROM {schema}.job j USING unnest(firsts, lasts, untils) d (first, last, until)
-    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind, j.seq, j.tags, j.search, d.until
-  ), marked AS (
-    SELECT g.seq, g.tags, g.search, g.until FROM gone g WHERE coalesce(g.tags, g.search) IS NOT NULL
+    WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 RETURNING j.kind,
+      CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, d.until) END AS marks
   ), counts AS (
     SELECT g.kind, count(*)::int AS n FROM gone g GROUP BY g.kind
   ), counted AS (
     INSERT INTO {schema}.tally (kind, completed, total_pruned) SELECT c.kind, -c.n, c.n FROM counts c
   )
-  SELECT coalesce((SELECT sum(c.n) FROM counts c), 0), array_agg(m.seq), array_agg(m.tags), array_agg(m.search), array_agg(m.until)
-  INTO pruned, seqs, tags, searches, untils FROM marked m;
-  IF seqs IS NOT NULL THEN PERFORM {schema}.unmark_{set}(seqs, tags, searches, 5, untils); END IF;
+  SELECT (SELECT coalesce(sum(c.n), 0) FROM counts c), json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL)
+  INTO pruned, gone_marks FROM gone g;
+  IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(5, gone_marks); END IF;
   RETURN pruned;
 END
 $$;

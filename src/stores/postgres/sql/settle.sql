@@ -1,7 +1,7 @@
--- settle(at, worker, tokens, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
+-- settle(at, worker, tokens, kinds, settled, results, rests) -> lost: ends plain jobs. A part of exchange, whose settings it runs
 -- under; what goes in and comes out as there.
 CREATE OR REPLACE FUNCTION {schema}.settle_{set}(
-  at bigint, worker text, tokens text[], settled bigint[], results text, rests text) RETURNS text
+  at bigint, worker text, tokens text[], kinds int[], settled bigint[], results text, rests text) RETURNS text
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -26,7 +26,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
-  marked bigint[]; tags text[]; searches text[]; untils bigint[];  -- of those that have marks
+  marked bigint[]; gone_marks json;  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -103,43 +103,61 @@ BEGIN
     WITH gone AS (
       DELETE FROM {schema}.job j USING unnest(del_of, del_first, del_last) d (k, first, last)
       WHERE j.seq BETWEEN d.first AND d.last AND j.state = 0 AND NOT j.special
-      RETURNING j.seq, j.kind, d.k, j.child_of, j.id, j.tags, j.search
+      RETURNING j.seq, j.kind, d.k, j.child_of, j.id,
+        CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, 0) END AS marks
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, total_completed)
       SELECT g.kind, -count(*), count(*) FROM gone g GROUP BY g.kind
     )
     SELECT array_agg(g.seq), array_agg(g.k), array_agg(g.child_of) FILTER (WHERE g.child_of IS NOT NULL),
       array_agg(g.id) FILTER (WHERE g.child_of IS NOT NULL), array_agg(g.seq) FILTER (WHERE g.child_of IS NOT NULL),
-      array_agg(g.seq) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
-      array_agg(g.tags) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL),
-      array_agg(g.search) FILTER (WHERE coalesce(g.tags, g.search) IS NOT NULL)
-    INTO seqs, of_seqs, parents, children, child_seqs, marked, tags, searches FROM gone g;
-    IF marked IS NOT NULL THEN PERFORM {schema}.unmark_{set}(marked, tags, searches, 0, NULL); END IF;
+      json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL)
+    INTO seqs, of_seqs, parents, children, child_seqs, gone_marks FROM gone g;
+    IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
 
   IF keep_of IS NOT NULL THEN
     -- Their rows are only read: the lease guards them.
-    WITH ended AS MATERIALIZED (
-      SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
-      JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
-    ), runs AS MATERIALIZED (
-      SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
-    ), kept AS (
-      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT keep_last[r.nth], keep_first[r.nth], keep_at[r.nth], settle_{set}.at, keep_until[r.nth],
-        CASE WHEN count(*) = 1 THEN min(r.kind) ELSE 0 END,
-        CASE WHEN count(*) > 1 AND sum(r.n) >= 16 THEN array_agg(r.kind) END, keep_results[r.nth]
-      FROM runs r GROUP BY r.nth
-    ), counted AS (
-      INSERT INTO {schema}.tally (kind, running, completed, total_completed)
-      SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
-    )
-    SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL),
-      array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL),
-      array_agg(e.seq) FILTER (WHERE e.marked), array_agg(keep_until[e.nth]) FILTER (WHERE e.marked)
-    INTO more, of_more, more_parents, more_children, more_child_seqs, marked, untils FROM ended e;
-    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, untils); END IF;
+    IF cardinality(kinds) = 1 THEN
+      WITH ended AS MATERIALIZED (
+        SELECT j.seq, j.kind, d.k, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
+        FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+        JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+      ), kept AS (
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, results)
+        SELECT d.last, d.first, d.at, settle_{set}.at, d.until, kinds[1], d.results
+        FROM unnest(keep_first, keep_last, keep_at, keep_until, keep_results) d (first, last, at, until, results)
+      ), counted AS (
+        INSERT INTO {schema}.tally (kind, running, completed, total_completed)
+        SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
+      )
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+        array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
+        array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+    ELSE
+      WITH ended AS MATERIALIZED (
+        SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
+        FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
+        JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
+      ), runs AS MATERIALIZED (
+        SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
+      ), kept AS (
+        INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+        SELECT keep_last[r.nth], keep_first[r.nth], keep_at[r.nth], settle_{set}.at, keep_until[r.nth],
+          CASE WHEN count(*) = 1 THEN min(r.kind) ELSE 0 END,
+          CASE WHEN count(*) > 1 AND sum(r.n) >= 16 THEN array_agg(r.kind) END, keep_results[r.nth]
+        FROM runs r GROUP BY r.nth
+      ), counted AS (
+        INSERT INTO {schema}.tally (kind, running, completed, total_completed)
+        SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
+      )
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+        array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
+        array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
+      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+    END IF;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;
