@@ -43,8 +43,22 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** Jobs of one `enqueueMany` per turn: timers go on meanwhile, and workers of this process keep up. */
-const perTurn = 500
+/**
+ * What is added at a time: timers go on meanwhile, workers of this process keep up, and no message to a server is larger
+ * than a few inputs of the largest size.
+ */
+const atATime = { jobs: bounds.batch, text: 4 * bounds.payloadBytes }
+
+function countFrom(texts: readonly string[], from: number): number {
+  let size = 0
+  let count = 0
+  while (count < atATime.jobs && from + count < texts.length) {
+    size += texts[from + count]?.length ?? 0
+    if (size > atATime.text && count > 0) break
+    count++
+  }
+  return count
+}
 
 /** Adds jobs. All calls of one turn of the event loop become one insert; each resolves after its commit. */
 export class Enqueuer {
@@ -92,10 +106,10 @@ export class Enqueuer {
     options?.signal?.throwIfAborted()
     if (job.traffic !== undefined) await this.#declared(job)
     const handles: JobHandle<R>[] = []
-    for (let i = 0; i < texts.length; i += perTurn) {
+    for (let i = 0; i < texts.length; i = handles.length) {
       await nextTurn()
       const batch = texts
-        .slice(i, i + perTurn)
+        .slice(i, i + countFrom(texts, i))
         .map((text, k) => newJob(this.#runtime, job, text, places[i + k], options))
       const insert = (jobs: readonly NewJob[]) => this.#runtime.store.insert(jobs)
       const results = await this.#admit(batch, insert, options?.signal, i)
@@ -183,8 +197,11 @@ export class Enqueuer {
   #flush(): void {
     const waiting = this.#waiting
     this.#waiting = []
-    for (let i = 0; i < waiting.length; i += bounds.batch)
-      this.#insertBatch(waiting.slice(i, i + bounds.batch))
+    const texts = waiting.map(({ job }) => job.input)
+    for (let i = 0, count = 0; i < waiting.length; i += count) {
+      count = countFrom(texts, i)
+      this.#insertBatch(waiting.slice(i, i + count))
+    }
   }
 
   #insertBatch(batch: readonly Waiting[]): void {

@@ -29,7 +29,7 @@ export interface FlowOptions {
 const join = { job: joinJob, input: null }
 
 /** Jobs of one write. A larger flow takes several, with time for others in between. */
-const perWrite = 500
+const perWrite = bounds.batch
 
 /** Adds jobs that wait for each other. */
 export class Flows {

@@ -7,10 +7,12 @@ export interface Lease {
   readonly seq: number
   readonly kind: number
   readonly claim: string
+  /** What an engine has to remember of it besides. */
+  readonly note: string
 }
 
-export function leaseToken(id: string, seq: number, kind: number, claim: string): string {
-  const place = `${seq}.${kind}`
+export function leaseToken(id: string, seq: number, kind: number, claim: string, note = ''): string {
+  const place = note === '' ? `${seq}.${kind}` : `${seq}.${kind}~${note}`
   return `${place}.${checksum(place, id)}.${claim}`
 }
 
@@ -21,10 +23,12 @@ export function readToken(id: string, token: string): Lease | undefined {
   const third = token.indexOf('.', second + 1)
   const place = token.slice(0, second)
   if (token.slice(second + 1, third) !== String(checksum(place, id))) return undefined
+  const tilde = place.indexOf('~')
   return {
     seq: Number(place.slice(0, first)),
-    kind: Number(place.slice(first + 1)),
+    kind: Number(tilde < 0 ? place.slice(first + 1) : place.slice(first + 1, tilde)),
     claim: token.slice(third + 1),
+    note: tilde < 0 ? '' : place.slice(tilde + 1),
   }
 }
 

@@ -20,10 +20,16 @@ export class AtDesk {
     this.#news = news
   }
 
-  async work<T>(verb: Verb<T>, options?: DeskOptions): Promise<T> {
+  /** `after`: completes what came of it, before anybody is told. */
+  async work<T>(
+    verb: Verb<T>,
+    options?: DeskOptions,
+    after?: (result: T, tables: PagedTables) => void,
+  ): Promise<T> {
     const { result, tables } = await this.#connection.scripts((ask, begin) =>
       this.#desk.work(ask, begin, verb, options),
     )
+    after?.(result, tables)
     for (const queue of tables.kinds.limitedQueues()) this.#names.limited.add(queue)
     tables.signals.tell()
     for (const signal of tables.news) this.#news.tell(signal)

@@ -33,6 +33,10 @@ export interface DeskOptions {
   readonly renewsByTaking?: boolean
   /** What the verb is known to need. */
   readonly needs?: Needs
+  /** Nothing is done by count; see counted.ts. */
+  readonly isWhole?: boolean
+  /** Ids that are taken for new; if one is not, 23505. */
+  readonly fresh?: ReadonlySet<string>
   /** What others of that name have needed is read at once. */
   readonly like?: string
 }
@@ -108,7 +112,7 @@ export class Desk {
   ): Promise<{ page: Page; done: Done<T> }> {
     let first = locks ? [...opening, this.#load.bound('begin', [this.#lock])] : opening
     for (let reads = 0; reads < mostReads; reads++) {
-      const page = new Page()
+      const page = new Page(options.isWhole, options.fresh)
       const expected = options.needs ?? new Needs()
       if (options.like !== undefined) this.#habits.expect(options.like, expected, options.count ?? 1)
       const needs = questionsFor(page, expected)
@@ -201,7 +205,11 @@ export class Desk {
     if (admitted.length > 0) written.push({ statement: 'admitted', values: [admitted] })
     const texts = written.map(({ statement, values }) => this.#write.bound(statement, values))
     const script = [...texts, ...closing]
-    if (script.length > 0) await ask(script.join(';\n'))
+    if (script.length === 0) return
+    const answers = await ask(script.join(';\n'))
+    written.forEach(({ take }, i) => {
+      take?.((answers[i] ?? []) as readonly never[])
+    })
   }
 
   #time(page: Page): Question {

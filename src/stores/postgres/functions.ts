@@ -15,9 +15,10 @@ import {
   select,
   settle,
   take,
+  tell,
 } from './sql.generated.js'
 
-export const functions = [kind, mark, insert, enqueue, take, settle, exchange, done, prune]
+export const functions = [kind, mark, insert, enqueue, take, settle, tell, exchange, done, prune]
 
 /** Statements of load.sql that the server plans once and not each time, and what they take. */
 export const planned: Readonly<Record<string, string>> = {
@@ -25,7 +26,9 @@ export const planned: Readonly<Record<string, string>> = {
   byState: 'int, float8, bigint, int',
   completed: 'int, float8, bigint, int',
   inLine: 'int, int, bigint, int',
-  inPlace: 'int, float8, bigint, int',
+  heads: 'int, float8, bigint, int',
+  gatesOfHeads: 'int, float8, bigint, int',
+  inPlace: 'int, float8, bigint, int, boolean',
   parentsOf: 'text[]',
   running: 'bigint[]',
   parentsOfRunning: 'bigint[]',

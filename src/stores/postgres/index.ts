@@ -35,10 +35,8 @@ import type {
   SweepRequest,
 } from '../../core/store.js'
 import { configure } from '../ledger/configure.js'
-import { exchange } from '../ledger/exchange.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
-import { insert } from '../ledger/insert.js'
 import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
@@ -48,12 +46,14 @@ import { Callers } from './callers.js'
 import { type CommitNews, CommitWatch } from './commit-watch.js'
 import { type Connection, openConnection } from './connection.js'
 import { arrivalsAtOnce, Desk, type DeskOptions } from './desk.js'
+import { DeskExchange } from './desk-exchange.js'
+import { DeskInsert } from './desk-insert.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
 import { HandlerTransaction } from './handler-transaction.js'
 import { Inserter } from './insert.js'
 import { Names } from './names.js'
-import { deskNeeds, insertNeeds } from './needs.js'
+import { deskNeeds } from './needs.js'
 import { News, signalsOf } from './news.js'
 import { type CompiledOptions, compileOptions, type PostgresOptions, type Timeouts } from './options.js'
 import type { PagedTables } from './page/tables.js'
@@ -75,6 +75,8 @@ interface Engine {
   readonly fastPath: FastPath
   readonly desk: Desk
   readonly atDesk: AtDesk
+  readonly deskInsert: DeskInsert
+  readonly deskExchange: DeskExchange
   readonly reader: Reader
   readonly callers: Callers
   readonly upkeep: Upkeep
@@ -137,6 +139,8 @@ export class PostgresStore implements Store {
       fastPath,
       desk,
       atDesk,
+      deskInsert: new DeskInsert(atDesk),
+      deskExchange: new DeskExchange(atDesk),
       reader: new Reader(connection, atDesk, desk, schema, now),
       callers: new Callers({ inserter, names, fastPath, atDesk, later }),
       upkeep: new Upkeep(connection, schema, now),
@@ -160,15 +164,11 @@ export class PostgresStore implements Store {
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
-    const { callers, fastPath } = this.#open()
+    const { callers, fastPath, deskInsert } = this.#open()
     if (tx !== undefined) return callers.insert(tx, jobs)
     if (jobs.length === 0) return []
     const sent = await fastPath.insert(jobs, (request) => this.exchange(request))
-    if (sent === undefined)
-      return this.#work((tables, now) => insert(tables, jobs, now), {
-        needs: insertNeeds(jobs),
-        like: 'insert',
-      })
+    if (sent === undefined) return deskInsert.insert(jobs)
     for (const signal of signalsOf(sent)) this.#tell(signal, sent.isTold)
     return sent.results
   }
@@ -187,16 +187,9 @@ export class PostgresStore implements Store {
   }
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const result = await this.#open().fastPath.exchange(request)
-    if (result !== undefined) return this.#exchanged(request, result)
-    const needs = deskNeeds(request.worker, request.settlements)
-    const count = request.claim === undefined ? 1 : room(request.claim)
-    return this.#work((tables, now) => exchange(tables, request, now), {
-      needs,
-      count,
-      renewsByTaking: true,
-      like: request.claim === undefined ? 'settle' : `claim ${request.worker}`,
-    })
+    const { fastPath, deskExchange } = this.#open()
+    const result = await fastPath.exchange(request)
+    return result === undefined ? deskExchange.exchange(request) : this.#exchanged(request, result)
   }
 
   #exchanged({ settlements }: ExchangeRequest, result: ExchangeResult): ExchangeResult {
@@ -340,8 +333,4 @@ const nothingSwept: SweepReport = {
   nextDue: undefined,
   nextSlot: undefined,
   more: false,
-}
-
-function room({ room: { shared, own } }: NonNullable<ExchangeRequest['claim']>): number {
-  return own.reduce((sum, slots) => sum + slots, shared)
 }

@@ -2,14 +2,11 @@ import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
-import { bind, type Value } from './literal.js'
+import { bind, separator, type Value } from './literal.js'
 import type { KindName, Names } from './names.js'
 import { inSchema } from './schema.js'
 import type { Queryable } from './transaction.js'
 import type { Query } from './tx/library.js'
-
-/** Between the parts of a list that goes as one text. */
-export const separator = '\x1e'
 
 /** Nothing but its queue can hold it up, and its end means nothing to others. */
 export function isPlain(job: NewJob): boolean {
@@ -19,6 +16,8 @@ export function isPlain(job: NewJob): boolean {
     job.family === undefined &&
     job.guard === undefined &&
     job.unwinds !== true &&
+    // A list of texts could not hold it.
+    job.input !== '' &&
     !job.input.includes(separator)
   )
 }
@@ -165,7 +164,8 @@ export class Inserter {
   }
 }
 
-const carefulBatches = 100
+/** Batches after one with an id that exists: others may well have some too. */
+export const carefulBatches = 100
 
 /** As text, because drivers disagree on large numbers. */
 const transactionId = 'pg_current_xact_id()::text AS xid'

@@ -1,5 +1,8 @@
 /** A value as it is written into a statement. Several statements go in one message only if they have no parameters. */
-export type Value = string | number | boolean | null | readonly string[] | readonly number[] | Json
+export type Value = string | number | boolean | null | readonly string[] | readonly (number | null)[] | Json
+
+/** Between the parts of a list that goes as one text. */
+export const separator = '\x1e'
 
 /** Goes as one JSON text. */
 export class Json {
@@ -25,7 +28,8 @@ function literal(value: Value): string {
 }
 
 /** Of an array; far cheaper to parse than as an expression of its own. */
-function element(value: string | number): string {
+function element(value: string | number | null): string {
+  if (value === null) return 'NULL'
   return typeof value === 'number' ? `${value}` : `"${value.replace(/["\\]/g, '\\$&')}"`
 }
 

@@ -8,13 +8,14 @@ interface Held {
 }
 
 /** What the desk is sure to need for new jobs: those that have their ids, their parents, and links to them. */
-export function insertNeeds(jobs: readonly NewJob[]): Needs {
+export function insertNeeds(jobs: readonly NewJob[], fresh: ReadonlySet<string>): Needs {
   const needs = new Needs()
   for (const { id, family } of jobs) {
-    needs.key('job', id)
+    const isFresh = fresh.has(id)
+    if (!isFresh) needs.key('job', id)
     for (const { id: parent } of family?.parents ?? []) {
-      needs.key('job', parent)
-      needs.key('tie', `${parent}\n${id}`)
+      if (!fresh.has(parent)) needs.key('job', parent)
+      if (!isFresh) needs.key('tie', `${parent}\n${id}`)
     }
   }
   needs.positions = jobs.length

@@ -318,15 +318,10 @@ SET jit = off
 SET lock_timeout = '250ms'
 AS $$
 DECLARE
-  sep CONSTANT text := chr(30);
-  -- Of a child, only what a client has to know of its earlier runs.
-  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
   held bigint[];  -- spans of what is claimed
   again boolean := false;
   began bigint;
-  n int; special boolean; more int; kind int; kind_to int; born bigint; born_to bigint;
-  attempts int; attempts_to int; crashes int; crashes_to int;
-  places bigint[];
+  n int; kind int; kind_to int;
 BEGIN
   -- Whoever gives a queue limits counts what runs, and must not miss what is started or ended at this moment.
   PERFORM pg_advisory_xact_lock_shared({barrier});
@@ -356,41 +351,15 @@ BEGIN
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 
-  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END)),
-    min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
-    min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
-    array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
-  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, ids, inputs
-  FROM generate_series(1, cardinality(held), 2) s (i)
-  CROSS JOIN LATERAL (
-    SELECT * FROM {schema}.job k WHERE k.seq BETWEEN held[s.i] AND held[s.i + 1] AND k.state = 0 ORDER BY k.seq
-  ) j;
-  IF special AND NOT odd THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'special job'; END IF;
-  -- A client cannot hold a text of half a gigabyte.
-  IF octet_length(inputs) > 100000000 THEN RAISE program_limit_exceeded USING MESSAGE = 'jobs too large'; END IF;
+  SELECT t.n, t.kind, t.kind_to, t.seqs, t.kinds, t.created, t.limits, t.ids, t.inputs, t.extras
+  INTO n, kind, kind_to, seqs, kinds, created, limits, ids, inputs, extras FROM {schema}.tell_{set}(held, odd, NULL) t;
   IF n = 0 THEN RETURN; END IF;
-  seqs := array_to_string(places, ',');
-  kinds := kind;
-  created := born;
-  limits := attempts || ':' || crashes;
-  IF kind <> kind_to OR born <> born_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
-    SELECT string_agg(j.kind::text, ','), string_agg(j.created_at::text, ','),
-      string_agg(j.max_attempts || ':' || j.max_crashes, ',')
-    INTO kinds, created, limits
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
-  END IF;
-  IF more > 0 THEN
-    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END))::text INTO extras
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
-    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END) IS NOT NULL;
-  END IF;
-
   IF again THEN RETURN; END IF;
   IF kind = kind_to THEN
     INSERT INTO {schema}.tally (kind, pending, running) VALUES (kind, -n, n);
   ELSE
     INSERT INTO {schema}.tally (kind, pending, running)
-    SELECT j.kind, -count(*), count(*) FROM unnest(places) s (seq) JOIN {schema}.job j ON j.seq = s.seq GROUP BY j.kind;
+    SELECT u.kind::int, -count(*), count(*) FROM unnest(string_to_array(kinds, ',')) u (kind) GROUP BY u.kind;
   END IF;
   INSERT INTO {schema}.lease (token, worker, at, undone, spans) VALUES (claim, worker, at, n,
     CASE WHEN cardinality(held) = 2 THEN held
@@ -793,15 +762,23 @@ WITH runs AS MATERIALIZED (
 FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 `,
+  window: `
+SELECT w.* FROM {schema}.waiting w
+WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
+`,
+  heads: `
+SELECT string_agg(w.seq::text, ',') AS seqs, string_agg(w.rank::text, ',') AS ranks, string_agg(w.kind::text, ',') AS kinds,
+  string_agg(w.gated::int || ':' || w.special::int || coalesce(':' || array_to_string(w.gates, ':'), ''), ',') AS hows
+FROM ({window}) w
+`,
+  gatesOfHeads: `
+{gate} WHERE num = ANY (ARRAY(SELECT DISTINCT unnest(w.gates) FROM ({window}) w))
+`,
   inPlace: `
-WITH found AS MATERIALIZED (
-  SELECT w.seq, w.rank FROM {schema}.waiting w
-  WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
-)
-{liveJob}, $1::int AS place, found.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
+{liveJob}, w.place, w.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
-ORDER BY found.rank, j.seq
+FROM ({window}) w JOIN {schema}.job j ON j.seq = w.seq {asParent}
+WHERE w.special OR $5 ORDER BY w.rank, j.seq
 `,
   waitingFor: `
 WITH found AS MATERIALIZED (
@@ -1676,6 +1653,66 @@ BEGIN
 END
 $$;
 
+-- end_exactly(at, starts, settled, results): ends jobs whose leases the desk has locked, and writes, and whose gates it has told;
+-- \`starts\` are those of the claims, the rest as above. MR001 when any of them is not there, is special, or is a child: the desk
+-- may be counting those of its parent.
+CREATE OR REPLACE FUNCTION {schema}.end_exactly_{set}(
+  at bigint, starts bigint[], settled bigint[], results text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+  asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  gone bigint := 0; kept bigint := 0;
+  gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
+BEGIN
+  SELECT sum(settled[g.i + 2] - settled[g.i + 1] + 1), bool_or(settled[g.i + 4] = 0), bool_or(settled[g.i + 4] > 0)
+  INTO asked, forgets, keeps FROM generate_series(1, cardinality(settled), 5) g (i);
+  IF forgets THEN
+    WITH gone AS (
+      DELETE FROM {schema}.job j USING generate_series(1, cardinality(settled), 5) g (i)
+      WHERE settled[g.i + 4] = 0 AND j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+        AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
+      RETURNING CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, 0) END AS marks
+    )
+    SELECT count(*), json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL) INTO gone, gone_marks FROM gone g;
+    IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
+  END IF;
+  IF keeps THEN
+    WITH runs AS MATERIALIZED (
+      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
+        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
+      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
+    ), ended AS MATERIALIZED (
+      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
+      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    ), done AS (
+      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
+      FROM runs r CROSS JOIN LATERAL (
+        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
+          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
+        FROM ended e WHERE e.first = r.first
+      ) k
+    )
+    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
+    IF marked IS NOT NULL THEN
+      SELECT array_agg(settled[g.i + 1]), array_agg(settled[g.i + 2]), array_agg(at + settled[g.i + 4])
+      INTO keep_first, keep_last, keep_until FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0;
+      PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until);
+    END IF;
+  END IF;
+  IF gone + kept <> asked THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'not as told'; END IF;
+END
+$$;
+
 -- cut(spans, firsts, lasts) -> spans: without these ranges, each of which lies within one of the spans, or in none.
 CREATE OR REPLACE FUNCTION {schema}.cut_{set}(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
@@ -1860,6 +1897,78 @@ END
 $$;
 `
 
+export const tell = `
+-- tell(held, odd, exactly): what a client has to know of the live jobs in these spans. A part of exchange, whose settings it runs
+-- under, and of what the desk claims by count; what comes out as there. MR001 when there are special ones among them that
+-- must not be, or not exactly so many.
+CREATE OR REPLACE FUNCTION {schema}.tell_{set}(
+  held bigint[], odd boolean, exactly int,
+  OUT n int, OUT kind int, OUT kind_to int, OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text,
+  OUT inputs text, OUT extras text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+  sep CONSTANT text := chr(30);
+  -- Of all that is rare, only what a client has to know of its earlier runs.
+  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
+  special boolean; more int; born bigint; born_to bigint;
+  attempts int; attempts_to int; crashes int; crashes_to int;
+  places bigint[];
+BEGIN
+  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END)),
+    min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
+    min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
+    array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
+  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, ids, inputs
+  FROM generate_series(1, cardinality(held), 2) s (i)
+  CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.job k WHERE k.seq BETWEEN held[s.i] AND held[s.i + 1] AND k.state = 0 ORDER BY k.seq
+  ) j;
+  IF special AND NOT odd OR n <> exactly THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'special job'; END IF;
+  -- A client cannot hold a text of half a gigabyte.
+  IF octet_length(inputs) > 100000000 THEN RAISE program_limit_exceeded USING MESSAGE = 'jobs too large'; END IF;
+  IF n = 0 THEN RETURN; END IF;
+  seqs := array_to_string(places, ',');
+  kinds := kind;
+  created := born;
+  limits := attempts || ':' || crashes;
+  IF kind <> kind_to OR born <> born_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
+    SELECT string_agg(j.kind::text, ','), string_agg(j.created_at::text, ','),
+      string_agg(j.max_attempts || ':' || j.max_crashes, ',')
+    INTO kinds, created, limits
+    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
+  END IF;
+  IF more > 0 THEN
+    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END))::text
+    INTO extras
+    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
+    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END) IS NOT NULL;
+  END IF;
+END
+$$;
+
+-- tell_waiting(held): the same for what the desk claims by count, all of which stop waiting.
+CREATE OR REPLACE FUNCTION {schema}.tell_waiting_{set}(
+  held bigint[], exactly int,
+  OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text, OUT inputs text, OUT extras text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+  DELETE FROM {schema}.waiting w USING generate_series(1, cardinality(held), 2) s (i)
+  WHERE w.seq BETWEEN held[s.i] AND held[s.i + 1];
+  SELECT t.seqs, t.kinds, t.created, t.limits, t.ids, t.inputs, t.extras
+  INTO seqs, kinds, created, limits, ids, inputs, extras FROM {schema}.tell_{set}(held, false, exactly) t;
+END
+$$;
+`
+
 export const workers = `
 -- What became of workers' older rows: the sweep runs this now and then. Rows that others delete are left to them.
 DELETE FROM {schema}.worker w WHERE w.ctid = ANY (ARRAY(
@@ -1891,13 +2000,19 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 `,
   addJobs: `
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes,
-  input, overrides, tags, search, metadata, rest)
-SELECT seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes, input, overrides,
-  tags, search, metadata, rest
-FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  finished_at float8, child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text,
-  overrides text, tags text, search text, metadata text, rest text)
+-- all: then the last value stands for it
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
+  overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
+  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+FROM (
+  SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
+    unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
+    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
+    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
+    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+) a
 `,
   changeJobs: `
 UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, finished_at = r.finished_at,
@@ -1938,9 +2053,24 @@ CROSS JOIN LATERAL (
 SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
   waits: `
-INSERT INTO {schema}.waiting (seq, place, kind, rank)
-SELECT seq, place, kind, rank FROM json_to_recordset($1) AS r (seq bigint, place int, kind int, rank float8)
-ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank
+INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
+SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
+FROM (
+  SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
+    unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
+) a
+ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank, gated = excluded.gated,
+  special = excluded.special, gates = excluded.gates
+`,
+  waitsElsewhere: `
+UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
+FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8) WHERE w.seq = r.seq
+`,
+  startWaiting: `
+SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
+`,
+  end: `
+SELECT {schema}.end_exactly_{set}($1, $2::bigint[], $3::bigint[], $4)
 `,
   waitsNoMore: `
 DELETE FROM {schema}.waiting WHERE seq = ANY ($1::bigint[])
@@ -1991,6 +2121,14 @@ DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
 `,
   forgetFans: `
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[]) AND fan IS NOT NULL
+`,
+  addLinks: `
+INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)
+SELECT a.parent, a.child, a.fan, a.ended_at, a.result, coalesce(a.state, $8)
+FROM (
+  SELECT unnest($1::bigint[]) AS parent, unnest(string_to_array($2, $7)) AS child, unnest(string_to_array($3, $7, '')) AS fan,
+    unnest($4::bigint[]) AS ended_at, unnest(string_to_array($5, $7, '')) AS result, unnest(string_to_array($6, $7)) AS state
+) a
 `,
   links: `
 INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)
@@ -2119,7 +2257,8 @@ CREATE TABLE {schema}.job (
   max_crashes  smallint NOT NULL,
   state        smallint NOT NULL,          -- 0: as \`ready\`, \`lease\` and \`done\` say; shelved: 1 scheduled, 3 retrying,
                                            -- 4 blocked, 5 completed, 6 dead, 7 cancelled
-  special      boolean NOT NULL,           -- not plain, or asked to stop: only the desk may settle it
+  special      boolean NOT NULL,           -- its end means more than that it is gone, or it is asked to stop: only the desk
+                                           -- may settle it
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
@@ -2259,10 +2398,13 @@ CREATE TABLE {schema}.arrival (
 
 -- Pending jobs that have to pass gates: in a line, or parked behind a gate.
 CREATE TABLE {schema}.waiting (
-  seq   bigint PRIMARY KEY,
-  place int NOT NULL,
-  kind  int NOT NULL,
-  rank  double precision NOT NULL
+  rank    double precision NOT NULL,
+  seq     bigint PRIMARY KEY,
+  place   int NOT NULL,
+  kind    int NOT NULL,
+  gated   boolean NOT NULL,  -- its definition has limits of its own
+  special boolean NOT NULL,  -- as in \`job\` when it began to wait
+  gates   int[]              -- of its group and key
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
 CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
@@ -2398,6 +2540,8 @@ CREATE TYPE {schema}.loaded_job AS (
   child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at double precision, expires_at bigint, result text
 );
+
+CREATE TYPE {schema}.packed_heads AS (seqs text, ranks text, kinds text, hows text);
 
 -- What a list asks for, and what it finds; see select.sql.
 CREATE TYPE {schema}.wanted AS (

@@ -85,15 +85,23 @@ export function loading(schema: string): Statements {
   return new Statements({ ...load, ...selects, ...Object.fromEntries(calls) }, schema, locking)
 }
 
+/** What they answer, where that is not jobs. */
+const gives: Readonly<Record<string, string>> = {
+  linksTo: 'link',
+  linksToRunning: 'link',
+  linksBetween: 'link',
+  heads: 'packed_heads',
+  gatesOfHeads: 'gate',
+}
+
 export function deskFunctions(schema: string): string[] {
   const statements = new Statements(load, schema, locking)
   return Object.entries(planned).map(([name, types]) => {
-    const gives = name.startsWith('links') ? 'link' : 'loaded_job'
     const parts = {
       ...partsOf(schema),
       name: name.toLowerCase(),
       types,
-      gives,
+      gives: gives[name] ?? 'loaded_job',
       statement: statements.text(name),
     }
     return plannedFunction.replace(/\{(\w+)\}/g, (_, part: keyof typeof parts) => parts[part])

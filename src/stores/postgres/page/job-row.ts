@@ -2,6 +2,7 @@ import { isPlainChild } from '../../../core/family.js'
 import type { JobState, NewJob } from '../../../core/job.js'
 import { Entry, storyOf } from '../../ledger/entry.js'
 import type { Kind } from '../../ledger/kind.js'
+import { separator } from '../literal.js'
 
 /** A job as it is read: its row, and where it waits. */
 export interface JobRow {
@@ -209,31 +210,52 @@ export function onlyParent({ family }: NewJob): string | undefined {
 }
 
 /** Whether its end, or its next start, means more than that it is gone: only the desk may settle it. */
-function isSpecial({ job, story }: Entry, childOf: number | undefined): boolean {
+export function isSpecial({ job, story }: Entry, childOf: number | undefined): boolean {
   return (
-    job.traffic !== undefined ||
     job.dedupe !== undefined ||
     (job.family !== undefined && childOf === undefined) ||
     job.guard !== undefined ||
     job.unwinds === true ||
+    // Would not stand in a list of texts.
+    job.input.includes(separator) ||
     (story !== undefined &&
-      (story.cancelReason !== undefined || story.steps !== undefined || story.parenthood !== undefined))
+      (story.cancelReason !== undefined ||
+        story.steps !== undefined ||
+        story.parenthood !== undefined ||
+        // Its lines go with it.
+        story.logged !== undefined))
   )
 }
 
 /** Undefined values are left out. */
 function restText({ job, story }: Entry): string | null {
   const { traffic, dedupe, family, guard, unwinds } = job
+  const isPlain = (traffic ?? dedupe ?? family ?? guard) === undefined && unwinds !== true
+  const isNew = story === undefined || isBlank(story)
+  if (isPlain && isNew) return null
+  if (isNew) return JSON.stringify({ traffic, dedupe, family, guard, unwinds: unwinds || undefined })
   const rest: Rest = {
     traffic,
     dedupe,
     family,
     guard,
     unwinds: unwinds || undefined,
-    ...(story && toldIn(story)),
+    ...toldIn(story),
   }
   const text = JSON.stringify(rest)
   return text === '{}' ? null : text
+}
+
+/** Nothing has happened to the job that its row would tell. */
+function isBlank(story: Story): boolean {
+  return (
+    story.attempt === 0 &&
+    story.crashes === 0 &&
+    story.retryDelay === 0 &&
+    story.attempts.length === 0 &&
+    (story.readyAt ?? story.startedAt ?? story.result ?? story.failure ?? story.cause) === undefined &&
+    (story.cancelReason ?? story.progress ?? story.logged ?? story.waits ?? story.steps) === undefined
+  )
 }
 
 function toldIn(story: Story): Rest {

@@ -1,10 +1,19 @@
 import { type Entry, storyOf } from '../../ledger/entry.js'
 import { Parenthood } from '../../ledger/parenthood.js'
 import type { Book } from '../../ledger/shelf.js'
-import { isStepped, type JobRow, onlyParent, readEntry, type StoredJob, writeEntry } from './job-row.js'
+import type { PagedHeads } from './heads.js'
+import {
+  isSpecial,
+  isStepped,
+  type JobRow,
+  onlyParent,
+  readEntry,
+  type StoredJob,
+  writeEntry,
+} from './job-row.js'
 import type { PagedKind, PagedKinds } from './kinds.js'
 import { PagedLinks } from './links.js'
-import { Stale } from './needs.js'
+import { Missing, Stale } from './needs.js'
 import type { Page } from './page.js'
 import type { PagedPlaces } from './places.js'
 import { PagedSteps } from './steps.js'
@@ -12,6 +21,7 @@ import type { PagedWorkers } from './workers.js'
 
 /** What a job's row refers to. */
 export interface JobParts {
+  readonly heads: PagedHeads
   readonly kinds: PagedKinds
   readonly places: PagedPlaces
   readonly workers: PagedWorkers
@@ -44,10 +54,23 @@ export class PagedJobs implements Book<Entry> {
   ofRow(row: JobRow): Entry {
     const known = this.#seen.get(row.seq)
     if (known !== undefined) return known.entry
+    if (this.#parts.heads.has(row.seq)) this.#needsAll(row)
     const entry = this.#read(row)
     this.#byId.set(row.id, entry)
     this.#seen.set(row.seq, { row, entry, steps: entry.story?.steps as PagedSteps | undefined })
     return entry
+  }
+
+  /** One that this try has looked at. */
+  at(seq: number): Entry | undefined {
+    return this.#seen.get(seq)?.entry
+  }
+
+  /** It was taken for no more than the head of a line. */
+  #needsAll(row: JobRow): never {
+    this.#page.entire.set(row.seq, row)
+    this.#page.needs.key('job', row.id)
+    throw new Missing()
   }
 
   set(id: string, entry: Entry): void {
@@ -63,6 +86,10 @@ export class PagedJobs implements Book<Entry> {
     return writeEntry(entry, (entry.kind as PagedKind).num, this.#parentOf(entry))
   }
 
+  isSpecial(entry: Entry): boolean {
+    return isSpecial(entry, this.#parentOf(entry))
+  }
+
   #parentOf({ job, seq }: Entry): number | undefined {
     const parent = onlyParent(job)
     if (parent === undefined) return undefined
@@ -71,11 +98,11 @@ export class PagedJobs implements Book<Entry> {
     return this.#seen.get(seq)?.row?.child_of ?? undefined
   }
 
-  /** Those that this try has looked at; `now` is undefined for one that is gone. */
-  *looked(): Generator<Seen & { readonly now: Entry | undefined }, void> {
+  /** Visits those that this try has looked at; `now` is undefined for one that is gone. */
+  visit(each: (seen: Seen, now: Entry | undefined) => void): void {
     for (const seen of this.#seen.values()) {
       const now = this.#byId.get(seen.entry.job.id) === seen.entry ? seen.entry : undefined
-      if (now !== undefined || seen.row !== undefined) yield { ...seen, now }
+      if (now !== undefined || seen.row !== undefined) each(seen, now)
     }
   }
 

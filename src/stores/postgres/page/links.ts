@@ -18,6 +18,8 @@ export class PagedLinks implements Links {
   readonly #parent: number
   readonly #isNew: boolean
   readonly #links = new Map<string, Link | undefined>()
+  /** As they were read. */
+  readonly #rows = new Map<string, LinkRow>()
   /** Those of its steps, as they are stored, are no longer its own. */
   #fansForgotten = false
   size: number
@@ -61,14 +63,16 @@ export class PagedLinks implements Links {
   }
 
   changes() {
+    const added: LinkRow[] = []
     const kept: LinkRow[] = []
     for (const link of this.#links.values()) {
       if (link === undefined) continue
       const row = writeLink(this.#parent, link)
-      const before = this.#page.peek<LinkRow>('link', linkKey(this.#parent, link.child))
-      if (!before || !isSame({ ...row }, { ...before }) || this.#fansForgotten) kept.push(row)
+      const before = this.#rows.get(link.child)
+      if (before === undefined) added.push(row)
+      else if (!isSame({ ...row }, { ...before }) || this.#fansForgotten) kept.push(row)
     }
-    return { kept, fansForgotten: this.#fansForgotten }
+    return { added, kept, fansForgotten: this.#fansForgotten }
   }
 
   #storedAfter(child: string, count: number): Link[] {
@@ -81,6 +85,7 @@ export class PagedLinks implements Links {
 
   #ofRow(row: LinkRow): Link | undefined {
     if (this.#links.has(row.child)) return this.#links.get(row.child)
+    this.#rows.set(row.child, row)
     const link = this.#fansForgotten && row.fan !== null ? undefined : readLink(row)
     this.#links.set(row.child, link)
     return link
@@ -89,6 +94,10 @@ export class PagedLinks implements Links {
 
 export function linkKey(parent: number, child: string): string {
   return `${parent}\n${child}`
+}
+
+export function childIn(key: string): string {
+  return key.slice(key.indexOf('\n') + 1)
 }
 
 /** Changes what it has read, without a copy: a parent may have a hundred thousand of them. */
@@ -104,9 +113,11 @@ function readLink({ child, fan, ended_at, result, state }: LinkRow): Link {
   return link
 }
 
-function writeLink(parent: number, { child, fan, ...rest }: Link): LinkRow {
-  const { end, endedAt, result, ...others } = rest
-  const names = { parent, child, fan: fan ?? null }
-  if (end !== 'completed') return { ...names, ended_at: null, result: null, state: JSON.stringify(rest) }
-  return { ...names, ended_at: endedAt ?? 0, result: result ?? null, state: JSON.stringify(others) }
+function writeLink(parent: number, link: Link): LinkRow {
+  const { child, fan = null, end, endedAt = 0, result = null } = link
+  const state = { ...link, child: undefined, fan: undefined }
+  if (end !== 'completed')
+    return { parent, child, fan, ended_at: null, result: null, state: JSON.stringify(state) }
+  const others = { ...state, end: undefined, endedAt: undefined, result: undefined }
+  return { parent, child, fan, ended_at: endedAt, result, state: JSON.stringify(others) }
 }

@@ -4,9 +4,10 @@ import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
 import { Json, type Value } from '../literal.js'
 import { found, selection } from '../select.js'
+import { type PackedHeads, unpackHeads } from './heads.js'
 import { type JobRow, stateNumbers } from './job-row.js'
 import type { CountRow, KindRow, QueueRow } from './kinds.js'
-import { type LinkRow, linkKey } from './links.js'
+import { childIn, type LinkRow, linkKey } from './links.js'
 import type { Needs, WindowNeed } from './needs.js'
 import type { Page } from './page.js'
 import type { GateRow, LineRow } from './places.js'
@@ -27,7 +28,7 @@ export function questionsFor(page: Page, needs: Needs): Question[] {
   const questions: Question[] = []
   for (const [book, keys] of needs.keys) questions.push(...(books[book]?.(page, [...keys]) ?? unknown(book)))
   for (const need of needs.windows.values())
-    questions.push(windows[need.shelf]?.(page, need) ?? unknown(need.shelf))
+    questions.push(...(need.shelf === 'place' ? heads(page, need) : windowOf(page, need)))
   for (const sheet of needs.sheets) questions.push(...(sheets[sheet]?.(page) ?? unknown(sheet)))
   if (needs.positions > 0) questions.push(positions(page, needs.positions))
   return questions
@@ -173,7 +174,8 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       statement: 'gatesByNum',
       values: [nums.map(Number)],
       take(rows: readonly GateRow[]) {
-        for (const row of rows) page.putRow('gateNum', String(row.num), row)
+        for (const num of nums) page.putRow('gateNum', num, null)
+        putGates(page, rows)
       },
     },
   ],
@@ -282,8 +284,6 @@ const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
       Math.max(-1, need.from.rank === 0 ? need.from.seq : -1),
       need.count,
     ]),
-  place: (page, need) =>
-    jobsFrom(page, need, 'inPlace', [...need.scope, need.from.rank, need.from.seq, need.count]),
   waiter: (page, need) => jobsFrom(page, need, 'waitingFor', [...need.scope, need.from.seq, need.count]),
   links: (page, need) => ordered(page, need, 'linksAfter', [...need.scope, need.count]),
   gateDue: (page, need) => ordered(page, need, 'gateDue', [need.from.rank, need.from.seq, need.count]),
@@ -295,6 +295,39 @@ const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
   mailLine: (page, need) => ordered(page, need, 'mailLine', [...need.scope, need.from.seq, need.count]),
   mailTime: (page, need) => ordered(page, need, 'mailTime', [need.from.rank, need.from.seq, need.count]),
   spreading: (page, need) => ordered(page, need, 'spreading', [need.from.seq, need.count]),
+}
+
+function windowOf(page: Page, need: WindowNeed): Question[] {
+  return [windows[need.shelf]?.(page, need) ?? unknown(need.shelf)]
+}
+
+/** Jobs that have to pass gates, with those gates; all of its row only of what is special. */
+function heads(page: Page, need: WindowNeed): Question[] {
+  const place = Number(need.scope[0])
+  const values = [place, need.from.rank, need.from.seq, need.count]
+  return [
+    { statement: 'gatesOfHeads', values, take: (rows: readonly GateRow[]) => putGates(page, rows) },
+    {
+      statement: 'inPlace',
+      values: [...values, page.isWhole],
+      take(rows: readonly JobRow[]) {
+        putJobs(page, rows)
+        for (const row of rows) page.entire.set(row.seq, row)
+      },
+    },
+    {
+      statement: 'heads',
+      values,
+      take([packed]: readonly PackedHeads[]) {
+        const rows = unpackHeads(place, packed as PackedHeads)
+        page.putWindow(need, { rows, isComplete: rows.length < need.count })
+      },
+    },
+  ]
+}
+
+function putGates(page: Page, rows: readonly GateRow[]): void {
+  for (const row of rows) page.putRow('gateNum', String(row.num), row)
 }
 
 function ordered(page: Page, need: WindowNeed, statement: string, values: readonly Value[]): Question {
@@ -374,8 +407,9 @@ function counts(page: Page, name: string): Question {
   }
 }
 
+/** In this order: others may add some in between, and a kind has its queue from the start. */
 export function kindSheets(page: Page): Question[] {
-  return [sheet<QueueRow>(page, 'queues'), sheet<KindRow>(page, 'kinds')]
+  return [sheet<KindRow>(page, 'kinds'), sheet<QueueRow>(page, 'queues')]
 }
 
 function sheet<Row>(
@@ -412,6 +446,5 @@ function splitGate(key: string): { scope: string; owner: string; name: string } 
 }
 
 function splitLink(key: string): { parent: number; child: string } {
-  const at = key.indexOf('\n')
-  return { parent: Number(key.slice(0, at)), child: key.slice(at + 1) }
+  return { parent: Number(key.slice(0, key.indexOf('\n'))), child: childIn(key) }
 }

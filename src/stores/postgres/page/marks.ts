@@ -15,6 +15,7 @@ export function causeMark(cause: string): string {
 
 const completed = 5
 const dead = 6
+const none: Mark[] = []
 
 /** As they are stored, of a row that was read. */
 export function marksBefore(row: JobRow): Mark[] {
@@ -23,6 +24,7 @@ export function marksBefore(row: JobRow): Mark[] {
 }
 
 export function marksOf({ seq, state, rank, tags, search, rest }: StoredJob): Mark[] {
+  if (tags === null && search === null && state !== dead) return none
   const marks = new Set<string>([...read(tags), ...read(search)])
   const cause = state === dead ? (JSON.parse(rest ?? '{}') as { cause?: string }).cause : undefined
   if (cause !== undefined) marks.add(causeMark(cause))

@@ -1,4 +1,5 @@
 import { isHabitual } from './habits.js'
+import { childIn } from './links.js'
 import { Missing, Needs, type WindowNeed, windowName } from './needs.js'
 import { covers } from './spans.js'
 import type { WorkerRow } from './workers.js'
@@ -26,6 +27,12 @@ export class Page {
   readonly #windows = new Map<string, Window>()
   readonly #sheets = new Map<string, unknown>()
   readonly positions: number[] = []
+  /** Nothing is done by count: what waits is looked at as a whole. */
+  readonly isWhole: boolean
+  /** Ids that no job has had so far, as far as the caller knows; if one has, nothing can be written. */
+  readonly #fresh: ReadonlySet<string>
+  /** Jobs in places that are more than heads of a line, by position. */
+  readonly entire = new Map<number, unknown>()
   /** Jobs that have parents, of which these have not been read. */
   readonly children = new Set<string>()
   /** Jobs far above those that were asked for: read in one go, when a verb goes up a long line. */
@@ -39,14 +46,25 @@ export class Page {
   /** What it has found and another time is likely to look for again; see habits.ts. */
   found = new Needs()
 
+  constructor(isWhole = false, fresh: ReadonlySet<string> = new Set()) {
+    this.isWhole = isWhole
+    this.#fresh = fresh
+  }
+
   row<T>(book: string, key: string): T | null {
     const row = this.#rows.get(book)?.get(key)
     if (row !== undefined) {
       if (isHabitual(book)) this.found.key(book, key)
       return row as T | null
     }
+    if (this.#fresh.size > 0 && this.#isFresh(book, key)) return null
     this.needs.key(book, key)
     throw new Missing()
+  }
+
+  #isFresh(book: string, key: string): boolean {
+    if (book === 'job') return this.#fresh.has(key)
+    return book === 'link' && this.#fresh.has(childIn(key))
   }
 
   /** The same, if it happens to be there. */

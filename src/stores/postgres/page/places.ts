@@ -76,7 +76,8 @@ export interface PlaceParts {
   nextNum(): number
   queueName(num: number): string
   queueNum(name: string): number
-  jobs: Pick<Source<Entry>, 'item' | 'seq'>
+  /** Of those that wait. */
+  readonly jobs: Pick<Source<Entry>, 'item' | 'seq'>
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
 }
@@ -166,9 +167,14 @@ export class PagedPlaces implements PlaceBooks {
   /** By the number that a waiting job has. */
   place(num: number): Place {
     if (num > 0) return this.#allLines().find((line) => line.num === num) as TrafficLine
-    const known = this.#byNum.get(-num)
+    return this.gateAt(-num) as PagedGate
+  }
+
+  gateAt(num: number): PagedGate | undefined {
+    const known = this.#byNum.get(num)
     if (known !== undefined) return known
-    return this.#ofRow(this.#page.row<GateRow>('gateNum', String(-num)) as GateRow)
+    const row = this.#page.row<GateRow>('gateNum', String(num))
+    return row === null ? undefined : this.#ofRow(row)
   }
 
   changes() {

@@ -129,6 +129,11 @@ class PagedWorker implements Worker {
     return this.#lease(token, this.#page.now, undefined)
   }
 
+  /** Of a claim that has jobs still. */
+  openLease(token: string): PagedLease | undefined {
+    return this.#leases.get(token)
+  }
+
   newLease(token: string, at: number): PagedLease {
     const lease = this.#lease(token, at, undefined)
     this.#leases.set(token, lease)
@@ -213,6 +218,11 @@ class PagedLease implements Lease {
   drop(entry: Entry): void {
     entry.lease = undefined
     if (!this.#taken.delete(entry)) this.#dropped.add(entry.seq)
+  }
+
+  /** Of a job that nothing else is known of. */
+  dropAt(seq: number): void {
+    this.#dropped.add(seq)
   }
 
   held(): Entry[] {

@@ -1,14 +1,16 @@
 import { bounds } from '../../../core/bounds.js'
+import { newToken } from '../../../system/ids.js'
 import type { Entry } from '../../ledger/entry.js'
 import type { Parenthood } from '../../ledger/parenthood.js'
-import { TrafficLine } from '../../ledger/traffic.js'
-import { Json, type Value } from '../literal.js'
+import { Json, separator, type Value } from '../literal.js'
+import type { Told } from '../told.js'
 import type { PagedBook } from './book.js'
 import { isSame } from './book.js'
+import { placeNumber } from './heads.js'
 import type { JobRow, StoredJob } from './job-row.js'
 import { writeParenthood } from './jobs.js'
 import type { PagedKind } from './kinds.js'
-import type { PagedLinks } from './links.js'
+import type { LinkRow, PagedLinks } from './links.js'
 import { type Mark, marksBefore, marksOf, marksOnlyIn } from './marks.js'
 import { spansOf, without } from './spans.js'
 import type { PagedSteps } from './steps.js'
@@ -18,12 +20,16 @@ import type { PagedTables } from './tables.js'
 export interface Writing {
   readonly statement: string
   readonly values: readonly Value[]
+  /** What becomes of its answer. */
+  take?(rows: readonly never[]): void
 }
 
 /** All that is to be written of what a try has changed; nothing of what it left as it was. */
 export function writings(tables: PagedTables): Writing[] {
   const out = new Writings()
+  writeEnds(tables, out)
   writeJobs(tables, out)
+  writeHeads(tables, out)
   writePlaces(tables, out)
   writeWorkers(tables, out)
   writeRecord(out, tables.records.holder, 'holders', 'removeHolders')
@@ -53,6 +59,20 @@ class Writings {
   }
 }
 
+function writeEnds({ ended, page }: PagedTables, out: Writings): void {
+  if (ended === undefined) return
+  const { starts, settled, results } = ended
+  out.add('end', page.now, starts, settled, results)
+}
+
+function writeHeads({ heads }: PagedTables, out: Writings): void {
+  const { spans, count, moved } = heads.changes()
+  out.rows('waitsElsewhere', moved)
+  if (count === 0) return
+  const take = ([answer]: readonly Told[]) => heads.hear(answer as Told)
+  out.all.push({ statement: 'startWaiting', values: [spans, count], take })
+}
+
 /** Where a job waits, as far as it is stored beside its row. */
 interface Whereabouts {
   readonly line?: string
@@ -61,18 +81,18 @@ interface Whereabouts {
 }
 
 function writeJobs(tables: PagedTables, out: Writings): void {
-  const added: unknown[] = []
+  const added: StoredJob[] = []
   const changed: unknown[] = []
   const removed: number[] = []
   const undone: number[] = []
-  const waits: { seq: number; place: number; kind: number; rank: number }[] = []
+  const waits: Wait[] = []
   const waitsNoMore: number[] = []
   const runs = new Runs()
   const kin = new Kin()
   const marks = new Marks()
   const waiters: { key: string; n: number; seq: number }[] = []
   const waitersGone: { key: string; n: number }[] = []
-  for (const { row, entry, now, steps } of tables.jobs.looked()) {
+  tables.jobs.visit(({ row, entry, steps }, now) => {
     const stored = now && tables.jobs.stored(now)
     const stays = row !== undefined && now !== undefined && isAsItEnded(now, row)
     if (stored === undefined) removed.push(entry.seq)
@@ -88,23 +108,108 @@ function writeJobs(tables: PagedTables, out: Writings): void {
     }
     if (after.place !== undefined) {
       if (after.place !== before.place || after.turn !== before.turn)
-        waits.push({ seq: entry.seq, place: after.place, kind: kindOf(entry), rank: after.turn as number })
+        waits.push(waitOf(entry, after, stored as StoredJob))
     } else if (before.place !== undefined) waitsNoMore.push(entry.seq)
     kin.see(row, entry, now, steps)
     seeWaits(row, entry, now, waiters, waitersGone)
-  }
+  })
   out.keys('cutDone', undone)
   out.keys('removeJobs', removed)
-  out.rows('addJobs', added)
+  addJobs(added, out)
   out.rows('changeJobs', changed)
   marks.write(out)
   out.rows('removeRuns', runs.removed())
   out.rows('addRuns', runs.added())
   out.keys('waitsNoMore', waitsNoMore)
-  out.rows('waits', waits)
+  addWaits(waits, out)
   out.rows('removeWaiters', waitersGone)
   out.rows('waiters', waiters)
   kin.write(tables, out)
+}
+
+/** As lists: far cheaper than rows, on both sides. */
+function addJobs(jobs: readonly StoredJob[], out: Writings): void {
+  const [first] = jobs
+  if (first === undefined) return
+  const apart = separatorFor(
+    jobs.flatMap(({ input, overrides, metadata, rest }) => [input, overrides, metadata, rest]),
+  )
+  const texts = (of: (job: StoredJob) => string | null) => listOf(jobs, of, apart)
+  const numbers = (of: (job: StoredJob) => number | null) =>
+    jobs.some((job) => of(job) !== null) ? jobs.map(of) : null
+  out.add(
+    'addJobs',
+    jobs.map(({ seq }) => seq),
+    first.created_at,
+    jobs.map(({ kind }) => kind),
+    jobs.map(({ max_attempts }) => max_attempts),
+    jobs.map(({ max_crashes }) => max_crashes),
+    jobs.map(({ state }) => state),
+    jobs.map(({ special }) => Number(special)),
+    jobs.map(({ id }) => id).join(apart),
+    jobs.map(({ input }) => input).join(apart),
+    numbers(({ rank }) => rank),
+    numbers(({ child_of }) => child_of),
+    texts(({ overrides }) => overrides),
+    texts(({ tags }) => tags),
+    texts(({ search }) => search),
+    texts(({ metadata }) => metadata),
+    apart,
+    ...unlessSame(jobs, ({ rest }) => rest, apart),
+  )
+}
+
+/** A text that is in none of theirs. */
+function separatorFor(texts: readonly (string | null)[]): string {
+  const isUsual = !texts.some((text) => text?.includes(separator))
+  return isUsual ? separator : `${separator}${newToken()}${separator}`
+}
+
+function addLinks(links: readonly LinkRow[], out: Writings): void {
+  if (links.length === 0) return
+  const texts = links.flatMap(({ fan, result, state }) => [fan, result, state])
+  const apart = separatorFor(texts)
+  const list = (of: (link: LinkRow) => string | null) => listOf(links, of, apart)
+  const [states, sameState] = unlessSame(links, ({ state }) => state, apart)
+  out.add(
+    'addLinks',
+    links.map(({ parent }) => parent),
+    links.map(({ child }) => child).join(apart),
+    list(({ fan }) => fan),
+    links.some(({ ended_at }) => ended_at !== null) ? links.map(({ ended_at }) => ended_at) : null,
+    list(({ result }) => result),
+    states,
+    apart,
+    sameState,
+  )
+}
+
+function listOf<T>(items: readonly T[], of: (item: T) => string | null, apart: string): string | null {
+  return items.some((item) => of(item) !== null) ? items.map((item) => of(item) ?? '').join(apart) : null
+}
+
+/** As a list, or as one for all. */
+function unlessSame<T>(
+  items: readonly T[],
+  of: (item: T) => string | null,
+  apart: string,
+): [list: string | null, same: string | null] {
+  const first = of(items[0] as T)
+  return items.every((item) => of(item) === first) ? [null, first] : [listOf(items, of, apart), null]
+}
+
+function addWaits(waits: readonly Wait[], out: Writings): void {
+  if (waits.length === 0) return
+  out.add(
+    'waits',
+    waits.map(({ seq }) => seq),
+    waits.map(({ place }) => place),
+    waits.map(({ kind }) => kind),
+    waits.map(({ rank }) => rank),
+    waits.map(({ gated }) => Number(gated)),
+    waits.map(({ special }) => Number(special)),
+    waits.map(({ gates }) => gates).join(','),
+  )
 }
 
 /** One that completed on the fast path, and that nothing happened to since. */
@@ -122,11 +227,31 @@ function whereIs({ state, kind, rank, story }: Entry): Whereabouts {
   if (state !== 'pending') return {}
   const place = story?.place
   if (place === undefined) return { line: lineName(kind as PagedKind) }
-  return { place: place instanceof TrafficLine ? place.num : -place.num, turn: rank }
+  return { place: placeNumber(place), turn: rank }
 }
 
-function kindOf({ kind }: Entry): number {
-  return (kind as PagedKind).num
+interface Wait {
+  readonly seq: number
+  readonly place: number
+  readonly kind: number
+  readonly rank: number
+  readonly gated: boolean
+  readonly special: boolean
+  readonly gates: string
+}
+
+/** A child is special where it waits: its end is counted at its parent too. */
+function waitOf(entry: Entry, { place, turn }: Whereabouts, { kind, special }: StoredJob): Wait {
+  const { seq, job } = entry
+  return {
+    seq,
+    place: place as number,
+    kind,
+    rank: turn as number,
+    gated: job.traffic?.gated === true,
+    special: special || job.family !== undefined,
+    gates: entry.gates?.map(({ num }) => num).join(':') ?? '',
+  }
 }
 
 function lineName({ queue, lane }: PagedKind): string {
@@ -194,7 +319,8 @@ class Marks {
 /** Children, and steps. */
 class Kin {
   readonly #parents: unknown[] = []
-  readonly #links: unknown[] = []
+  readonly #links: LinkRow[] = []
+  readonly #newLinks: LinkRow[] = []
   readonly #steps: { seq: number; name: string; open: boolean; state: string }[] = []
   readonly #noFans: number[] = []
   readonly #noParents: number[] = []
@@ -220,9 +346,10 @@ class Kin {
     const { waiting, doomed, state } = writeParenthood(parenthood)
     if (row?.parent !== state || row.waiting !== waiting || row.doomed !== doomed)
       this.#parents.push({ seq, waiting, doomed, state })
-    const { kept, fansForgotten } = (parenthood.links as PagedLinks).changes()
+    const { added, kept, fansForgotten } = (parenthood.links as PagedLinks).changes()
     if (fansForgotten) this.#noFans.push(seq)
     this.#links.push(...kept)
+    this.#newLinks.push(...added)
   }
 
   write(tables: PagedTables, out: Writings): void {
@@ -230,6 +357,7 @@ class Kin {
     out.keys('removeLinks', this.#noParents)
     out.keys('forgetFans', this.#noFans)
     out.rows('parents', this.#parents)
+    addLinks(this.#newLinks, out)
     out.rows('links', this.#links)
     out.keys('removeSteps', this.#noSteps)
     out.rows(

@@ -45,15 +45,10 @@ SET jit = off
 SET lock_timeout = '250ms'
 AS $$
 DECLARE
-  sep CONSTANT text := chr(30);
-  -- Of a child, only what a client has to know of its earlier runs.
-  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
   held bigint[];  -- spans of what is claimed
   again boolean := false;
   began bigint;
-  n int; special boolean; more int; kind int; kind_to int; born bigint; born_to bigint;
-  attempts int; attempts_to int; crashes int; crashes_to int;
-  places bigint[];
+  n int; kind int; kind_to int;
 BEGIN
   -- Whoever gives a queue limits counts what runs, and must not miss what is started or ended at this moment.
   PERFORM pg_advisory_xact_lock_shared({barrier});
@@ -83,41 +78,15 @@ BEGIN
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 
-  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END)),
-    min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
-    min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
-    array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
-  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, ids, inputs
-  FROM generate_series(1, cardinality(held), 2) s (i)
-  CROSS JOIN LATERAL (
-    SELECT * FROM {schema}.job k WHERE k.seq BETWEEN held[s.i] AND held[s.i + 1] AND k.state = 0 ORDER BY k.seq
-  ) j;
-  IF special AND NOT odd THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'special job'; END IF;
-  -- A client cannot hold a text of half a gigabyte.
-  IF octet_length(inputs) > 100000000 THEN RAISE program_limit_exceeded USING MESSAGE = 'jobs too large'; END IF;
+  SELECT t.n, t.kind, t.kind_to, t.seqs, t.kinds, t.created, t.limits, t.ids, t.inputs, t.extras
+  INTO n, kind, kind_to, seqs, kinds, created, limits, ids, inputs, extras FROM {schema}.tell_{set}(held, odd, NULL) t;
   IF n = 0 THEN RETURN; END IF;
-  seqs := array_to_string(places, ',');
-  kinds := kind;
-  created := born;
-  limits := attempts || ':' || crashes;
-  IF kind <> kind_to OR born <> born_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
-    SELECT string_agg(j.kind::text, ','), string_agg(j.created_at::text, ','),
-      string_agg(j.max_attempts || ':' || j.max_crashes, ',')
-    INTO kinds, created, limits
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
-  END IF;
-  IF more > 0 THEN
-    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END))::text INTO extras
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
-    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.child_of IS NULL OR j.rest ~ told THEN j.rest END) IS NOT NULL;
-  END IF;
-
   IF again THEN RETURN; END IF;
   IF kind = kind_to THEN
     INSERT INTO {schema}.tally (kind, pending, running) VALUES (kind, -n, n);
   ELSE
     INSERT INTO {schema}.tally (kind, pending, running)
-    SELECT j.kind, -count(*), count(*) FROM unnest(places) s (seq) JOIN {schema}.job j ON j.seq = s.seq GROUP BY j.kind;
+    SELECT u.kind::int, -count(*), count(*) FROM unnest(string_to_array(kinds, ',')) u (kind) GROUP BY u.kind;
   END IF;
   INSERT INTO {schema}.lease (token, worker, at, undone, spans) VALUES (claim, worker, at, n,
     CASE WHEN cardinality(held) = 2 THEN held

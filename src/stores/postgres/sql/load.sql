@@ -141,15 +141,23 @@ WITH runs AS MATERIALIZED (
 FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 
--- :inPlace
-WITH found AS MATERIALIZED (
-  SELECT w.seq, w.rank FROM {schema}.waiting w
-  WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
-)
-{liveJob}, $1::int AS place, found.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
+-- :window
+SELECT w.* FROM {schema}.waiting w
+WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
+
+-- :heads  of a place: each list by commas
+SELECT string_agg(w.seq::text, ',') AS seqs, string_agg(w.rank::text, ',') AS ranks, string_agg(w.kind::text, ',') AS kinds,
+  string_agg(w.gated::int || ':' || w.special::int || coalesce(':' || array_to_string(w.gates, ':'), ''), ',') AS hows
+FROM ({window}) w
+
+-- :gatesOfHeads
+{gate} WHERE num = ANY (ARRAY(SELECT DISTINCT unnest(w.gates) FROM ({window}) w))
+
+-- :inPlace  those of them that are looked at as a whole
+{liveJob}, w.place, w.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
-ORDER BY found.rank, j.seq
+FROM ({window}) w JOIN {schema}.job j ON j.seq = w.seq {asParent}
+WHERE w.special OR $5 ORDER BY w.rank, j.seq
 
 -- :waitingFor
 WITH found AS MATERIALIZED (

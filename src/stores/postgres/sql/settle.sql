@@ -219,6 +219,66 @@ BEGIN
 END
 $$;
 
+-- end_exactly(at, starts, settled, results): ends jobs whose leases the desk has locked, and writes, and whose gates it has told;
+-- `starts` are those of the claims, the rest as above. MR001 when any of them is not there, is special, or is a child: the desk
+-- may be counting those of its parent.
+CREATE OR REPLACE FUNCTION {schema}.end_exactly_{set}(
+  at bigint, starts bigint[], settled bigint[], results text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+  asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  gone bigint := 0; kept bigint := 0;
+  gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
+BEGIN
+  SELECT sum(settled[g.i + 2] - settled[g.i + 1] + 1), bool_or(settled[g.i + 4] = 0), bool_or(settled[g.i + 4] > 0)
+  INTO asked, forgets, keeps FROM generate_series(1, cardinality(settled), 5) g (i);
+  IF forgets THEN
+    WITH gone AS (
+      DELETE FROM {schema}.job j USING generate_series(1, cardinality(settled), 5) g (i)
+      WHERE settled[g.i + 4] = 0 AND j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+        AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
+      RETURNING CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN json_build_array(j.seq, j.tags, j.search, 0) END AS marks
+    )
+    SELECT count(*), json_agg(g.marks) FILTER (WHERE g.marks IS NOT NULL) INTO gone, gone_marks FROM gone g;
+    IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
+  END IF;
+  IF keeps THEN
+    WITH runs AS MATERIALIZED (
+      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
+        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
+      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
+    ), ended AS MATERIALIZED (
+      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
+      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    ), done AS (
+      INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
+      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
+      FROM runs r CROSS JOIN LATERAL (
+        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
+          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
+        FROM ended e WHERE e.first = r.first
+      ) k
+    )
+    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
+    IF marked IS NOT NULL THEN
+      SELECT array_agg(settled[g.i + 1]), array_agg(settled[g.i + 2]), array_agg(at + settled[g.i + 4])
+      INTO keep_first, keep_last, keep_until FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0;
+      PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until);
+    END IF;
+  END IF;
+  IF gone + kept <> asked THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'not as told'; END IF;
+END
+$$;
+
 -- cut(spans, firsts, lasts) -> spans: without these ranges, each of which lies within one of the spans, or in none.
 CREATE OR REPLACE FUNCTION {schema}.cut_{set}(spans bigint[], firsts bigint[], lasts bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE

@@ -21,14 +21,20 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   completed int, dead int, cancelled int, total_enqueued int, total_completed int, total_failed int, total_retried int,
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 
--- :addJobs
-INSERT INTO {schema}.job (seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes,
-  input, overrides, tags, search, metadata, rest)
-SELECT seq, id, kind, state, special, rank, finished_at, child_of, created_at, max_attempts, max_crashes, input, overrides,
-  tags, search, metadata, rest
-FROM json_to_recordset($1) AS r (seq bigint, id text, kind int, state smallint, special boolean, rank float8,
-  finished_at float8, child_of bigint, created_at bigint, max_attempts smallint, max_crashes smallint, input text,
-  overrides text, tags text, search text, metadata text, rest text)
+-- :addJobs  lists of numbers, and of texts with a separator; a list that no job needs is null, and so is one that is the same for
+-- all: then the last value stands for it
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
+  overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
+  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+FROM (
+  SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
+    unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
+    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
+    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
+    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+) a
 
 -- :changeJobs
 UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, rank = r.rank, finished_at = r.finished_at,
@@ -68,10 +74,25 @@ CROSS JOIN LATERAL (
 -- :cutDone
 SELECT {schema}.cut_done_{set}($1::bigint[])
 
--- :waits
-INSERT INTO {schema}.waiting (seq, place, kind, rank)
-SELECT seq, place, kind, rank FROM json_to_recordset($1) AS r (seq bigint, place int, kind int, rank float8)
-ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank
+-- :waits  as above; the gates of each as a text
+INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
+SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
+FROM (
+  SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
+    unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
+) a
+ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank, gated = excluded.gated,
+  special = excluded.special, gates = excluded.gates
+
+-- :waitsElsewhere
+UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
+FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8) WHERE w.seq = r.seq
+
+-- :startWaiting
+SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
+
+-- :end
+SELECT {schema}.end_exactly_{set}($1, $2::bigint[], $3::bigint[], $4)
 
 -- :waitsNoMore
 DELETE FROM {schema}.waiting WHERE seq = ANY ($1::bigint[])
@@ -122,6 +143,14 @@ DELETE FROM {schema}.parent WHERE seq = ANY ($1::bigint[])
 
 -- :forgetFans
 DELETE FROM {schema}.link WHERE parent = ANY ($1::bigint[]) AND fan IS NOT NULL
+
+-- :addLinks  as jobs are added
+INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)
+SELECT a.parent, a.child, a.fan, a.ended_at, a.result, coalesce(a.state, $8)
+FROM (
+  SELECT unnest($1::bigint[]) AS parent, unnest(string_to_array($2, $7)) AS child, unnest(string_to_array($3, $7, '')) AS fan,
+    unnest($4::bigint[]) AS ended_at, unnest(string_to_array($5, $7, '')) AS result, unnest(string_to_array($6, $7)) AS state
+) a
 
 -- :links
 INSERT INTO {schema}.link (parent, child, fan, ended_at, result, state)

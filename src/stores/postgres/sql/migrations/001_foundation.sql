@@ -35,7 +35,8 @@ CREATE TABLE {schema}.job (
   max_crashes  smallint NOT NULL,
   state        smallint NOT NULL,          -- 0: as `ready`, `lease` and `done` say; shelved: 1 scheduled, 3 retrying,
                                            -- 4 blocked, 5 completed, 6 dead, 7 cancelled
-  special      boolean NOT NULL,           -- not plain, or asked to stop: only the desk may settle it
+  special      boolean NOT NULL,           -- its end means more than that it is gone, or it is asked to stop: only the desk
+                                           -- may settle it
   id           text COLLATE "C" NOT NULL,
   input        text NOT NULL,
   rank         double precision,           -- of shelved ones: when it is due or expires
@@ -175,10 +176,13 @@ CREATE TABLE {schema}.arrival (
 
 -- Pending jobs that have to pass gates: in a line, or parked behind a gate.
 CREATE TABLE {schema}.waiting (
-  seq   bigint PRIMARY KEY,
-  place int NOT NULL,
-  kind  int NOT NULL,
-  rank  double precision NOT NULL
+  rank    double precision NOT NULL,
+  seq     bigint PRIMARY KEY,
+  place   int NOT NULL,
+  kind    int NOT NULL,
+  gated   boolean NOT NULL,  -- its definition has limits of its own
+  special boolean NOT NULL,  -- as in `job` when it began to wait
+  gates   int[]              -- of its group and key
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
 CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
@@ -314,6 +318,8 @@ CREATE TYPE {schema}.loaded_job AS (
   child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at double precision, expires_at bigint, result text
 );
+
+CREATE TYPE {schema}.packed_heads AS (seqs text, ranks text, kinds text, hows text);
 
 -- What a list asks for, and what it finds; see select.sql.
 CREATE TYPE {schema}.wanted AS (

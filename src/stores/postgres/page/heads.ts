@@ -1,0 +1,175 @@
+import type { ClaimedJob, NewJob } from '../../../core/job.js'
+import { Entry, storyOf } from '../../ledger/entry.js'
+import { leaseToken } from '../../ledger/token.js'
+import { ParkingGate, type Place } from '../../ledger/traffic.js'
+import { type Told, ToldJobs } from '../told.js'
+import type { PagedKind, PagedKinds } from './kinds.js'
+import type { PagedPlaces } from './places.js'
+import { spansOf } from './spans.js'
+
+/** Of a job that waits: all that traffic control has to know of it. */
+export interface HeadRow {
+  readonly seq: number
+  readonly rank: number
+  readonly kind: number
+  readonly place: number
+  readonly how: string
+}
+
+/** What load.sql tells of those at the head of a place. */
+export interface PackedHeads {
+  readonly seqs: string | null
+  readonly ranks: string
+  readonly kinds: string
+  readonly hows: string
+}
+
+export function unpackHeads(place: number, { seqs, ranks, kinds, hows }: PackedHeads): HeadRow[] {
+  if (seqs === null) return []
+  const rank = ranks.split(',')
+  const kind = kinds.split(',')
+  const how = hows.split(',')
+  return seqs.split(',').map((seq, i) => ({
+    seq: Number(seq),
+    rank: Number(rank[i]),
+    kind: Number(kind[i]),
+    place,
+    how: how[i] as string,
+  }))
+}
+
+/** Whether only all of its row says what its start or its end means. */
+export function isSpecialHead({ how }: HeadRow): boolean {
+  return how[2] === '1'
+}
+
+/** A job of which no more is known than its place: it can be started, parked or moved to another line, and no more. */
+class Head extends Entry {
+  readonly row: HeadRow
+  /** Numbers of its gates, as its token is to tell them. */
+  readonly note: string
+
+  constructor(row: HeadRow, note: string, job: NewJob, kind: PagedKind) {
+    super(row.seq, job, kind, 0)
+    this.row = row
+    this.note = note
+    this.rank = row.rank
+  }
+}
+
+/** What heads have in common whose gates are the same. */
+interface Alike {
+  readonly job: NewJob
+  readonly gates: readonly ParkingGate[] | undefined
+  readonly note: string
+}
+
+/** Jobs that are claimed by their places alone; what the worker has to know of them the last message tells. */
+export class PagedHeads {
+  readonly #kinds: PagedKinds
+  readonly #places: PagedPlaces
+  readonly #bySeq = new Map<number, Head>()
+  readonly #alike = new Map<string, Alike>()
+  #told: Told | undefined
+
+  constructor(kinds: PagedKinds, places: PagedPlaces) {
+    this.#kinds = kinds
+    this.#places = places
+  }
+
+  has(seq: number): boolean {
+    return this.#bySeq.has(seq)
+  }
+
+  ofRow(row: HeadRow): Entry {
+    const known = this.#bySeq.get(row.seq)
+    if (known !== undefined) return known
+    const kind = this.#kinds.byNum(row.kind)
+    const { job, gates, note } = this.#alikeOf(row, kind)
+    const head = new Head(row, note, job, kind)
+    const story = storyOf(head)
+    story.gates = gates
+    story.place = this.#places.place(row.place)
+    this.#bySeq.set(row.seq, head)
+    return head
+  }
+
+  #alikeOf({ kind: num, how }: HeadRow, kind: PagedKind): Alike {
+    const name = `${num} ${how}`
+    let alike = this.#alike.get(name)
+    if (alike === undefined) {
+      const note = how.slice(4)
+      const gates =
+        note === '' ? [] : note.split(':').map((gate) => this.#places.gateAt(Number(gate)) as ParkingGate)
+      alike = { job: stub(kind, how[0] === '1', gates), gates: gates.length === 0 ? undefined : gates, note }
+      this.#alike.set(name, alike)
+    }
+    return alike
+  }
+
+  /** What a worker has to present for one of them; the id is not known before it is told. */
+  tokenOf(entry: Entry): string | undefined {
+    return entry instanceof Head ? String(entry.seq) : undefined
+  }
+
+  changes() {
+    const started: number[] = []
+    const moved: { seq: number; place: number; rank: number }[] = []
+    for (const head of this.#bySeq.values()) {
+      const { seq, row, rank, story } = head
+      if (head.state === 'running') started.push(seq)
+      else {
+        const place = placeNumber(story?.place as Place)
+        if (place !== row.place || rank !== row.rank) moved.push({ seq, place, rank })
+      }
+    }
+    return { spans: spansOf(started), count: started.length, moved }
+  }
+
+  /** What the last message told of them. */
+  hear(told: Told): void {
+    this.#told = told
+  }
+
+  /** Gives those that were started what they lack. */
+  complete(claimed: readonly ClaimedJob[], claim: string): void {
+    if (this.#told === undefined) return
+    const jobs = new ToldJobs(this.#told)
+    const at = new Map(jobs.seqs.map((seq, i) => [seq, i]))
+    for (const job of claimed) {
+      const head = job.id === '' ? this.#bySeq.get(Number(job.token)) : undefined
+      if (head === undefined) continue
+      const i = at.get(head.seq) as number
+      const kind = (head.kind as PagedKind).num
+      jobs.tell(i, job, leaseToken(jobs.id(i), head.seq, kind, claim, head.note))
+    }
+  }
+}
+
+export function placeNumber(place: Place): number {
+  return place instanceof ParkingGate ? -place.num : place.num
+}
+
+function stub({ name, queue, lane }: PagedKind, gated: boolean, gates: readonly ParkingGate[]): NewJob {
+  const nameOf = (scope: 'group' | 'key') => gates.find(({ ref }) => ref.of === scope)?.ref.name
+  return {
+    id: '',
+    name,
+    queue: queue.name,
+    lane,
+    input: '',
+    delay: 0,
+    runAt: undefined,
+    maxAttempts: 0,
+    maxCrashes: 0,
+    overrides: undefined,
+    tags: undefined,
+    search: undefined,
+    metadata: undefined,
+    traffic: { gated, group: nameOf('group'), key: nameOf('key') },
+    dedupe: undefined,
+    family: undefined,
+    guard: undefined,
+    unwinds: undefined,
+  }
+}

@@ -1,0 +1,69 @@
+-- tell(held, odd, exactly): what a client has to know of the live jobs in these spans. A part of exchange, whose settings it runs
+-- under, and of what the desk claims by count; what comes out as there. MR001 when there are special ones among them that
+-- must not be, or not exactly so many.
+CREATE OR REPLACE FUNCTION {schema}.tell_{set}(
+  held bigint[], odd boolean, exactly int,
+  OUT n int, OUT kind int, OUT kind_to int, OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text,
+  OUT inputs text, OUT extras text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+  sep CONSTANT text := chr(30);
+  -- Of all that is rare, only what a client has to know of its earlier runs.
+  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
+  special boolean; more int; born bigint; born_to bigint;
+  attempts int; attempts_to int; crashes int; crashes_to int;
+  places bigint[];
+BEGIN
+  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END)),
+    min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
+    min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
+    array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
+  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, ids, inputs
+  FROM generate_series(1, cardinality(held), 2) s (i)
+  CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.job k WHERE k.seq BETWEEN held[s.i] AND held[s.i + 1] AND k.state = 0 ORDER BY k.seq
+  ) j;
+  IF special AND NOT odd OR n <> exactly THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'special job'; END IF;
+  -- A client cannot hold a text of half a gigabyte.
+  IF octet_length(inputs) > 100000000 THEN RAISE program_limit_exceeded USING MESSAGE = 'jobs too large'; END IF;
+  IF n = 0 THEN RETURN; END IF;
+  seqs := array_to_string(places, ',');
+  kinds := kind;
+  created := born;
+  limits := attempts || ':' || crashes;
+  IF kind <> kind_to OR born <> born_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
+    SELECT string_agg(j.kind::text, ','), string_agg(j.created_at::text, ','),
+      string_agg(j.max_attempts || ':' || j.max_crashes, ',')
+    INTO kinds, created, limits
+    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
+  END IF;
+  IF more > 0 THEN
+    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END))::text
+    INTO extras
+    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
+    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END) IS NOT NULL;
+  END IF;
+END
+$$;
+
+-- tell_waiting(held): the same for what the desk claims by count, all of which stop waiting.
+CREATE OR REPLACE FUNCTION {schema}.tell_waiting_{set}(
+  held bigint[], exactly int,
+  OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text, OUT inputs text, OUT extras text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+  DELETE FROM {schema}.waiting w USING generate_series(1, cardinality(held), 2) s (i)
+  WHERE w.seq BETWEEN held[s.i] AND held[s.i + 1];
+  SELECT t.seqs, t.kinds, t.created, t.limits, t.ids, t.inputs, t.extras
+  INTO seqs, kinds, created, limits, ids, inputs, extras FROM {schema}.tell_{set}(held, false, exactly) t;
+END
+$$;

@@ -1,0 +1,91 @@
+/** What a job leaves behind when it is forgotten: nothing. And texts that lists of texts cannot hold. */
+import { PostgresStore } from 'millrace/postgres'
+import { expect, onTestFinished, test } from 'vitest'
+import { newJob } from '../new-job.js'
+import { outcomeOf } from '../outcome.js'
+import { asAdmin, freshSchema, serverUrl } from './postgres.js'
+
+const worker = 'worker'
+
+test.each([
+  ['plain', {}],
+  ['grouped', { traffic: { gated: false, group: 'a', key: undefined } }],
+])('log lines of a %s job go with it', async (_, traffic) => {
+  const { store, schema } = await openStore()
+  await store.insert([newJob({ id: 'long', ...traffic }), newJob({ id: 'short', ...traffic })])
+  const claimed = await claim(store)
+  const line = { at: 1, attempt: 1, level: 'info' as const, text: 'half way' }
+  const [long] = claimed
+  const report = { progress: undefined, logs: [line], logsFrom: 0, steps: undefined }
+  await store.extend({ worker, lease: 30_000, held: [{ id: 'long', token: long?.token ?? '', ...report }] })
+  expect(await count(schema, 'log')).toBe(1)
+  expect(await end(store, claimed)).toEqual(['applied', 'applied'])
+  expect(await count(schema, 'log')).toBe(0)
+  expect(await count(schema, 'job')).toBe(0)
+})
+
+test.each([
+  ['plain', {}],
+  ['grouped', { traffic: { gated: false, group: 'a', key: 'b' } }],
+])('tags of a %s job go with it, and come along when it is kept', async (_, traffic) => {
+  const { store, schema } = await openStore()
+  await store.insert(['a', 'b'].map((id) => newJob({ id, tags: ['red'], ...traffic })))
+  const [a, b] = await claim(store)
+  expect(await end(store, [a, b].slice(0, 1), 60_000)).toEqual(['applied'])
+  expect((await store.list({ filter: { tag: 'red', state: 'completed' }, limit: 10 })).jobs).toHaveLength(1)
+  expect(await end(store, [a, b].slice(1))).toEqual(['applied'])
+  expect(await count(schema, 'mark')).toBe(1)
+  expect(await count(schema, 'waiting')).toBe(0)
+  expect(await count(schema, 'lease')).toBe(0)
+})
+
+test.each([
+  ['plain', {}],
+  ['limited', { traffic: { gated: true, group: undefined, key: undefined } }],
+])('the input of a %s job is any text', async (_, traffic) => {
+  const { store } = await openStore()
+  const inputs = ['null', '', 'a\x1eb', 'a\x1db', "it's", '\\']
+  for (const [i, input] of inputs.entries())
+    await store.insert([newJob({ id: `alone-${i}`, input, ...traffic })])
+  await store.insert(inputs.map((input, i) => newJob({ id: `together-${i}`, input, ...traffic })))
+  const claimed = []
+  for (let i = 0; i < 12 && claimed.length < 12; i++) claimed.push(...(await claim(store, `claim-${i}`)))
+  expect(claimed.map(({ id, input }) => [id, input]).sort()).toEqual(
+    ['alone', 'together'].flatMap((how) => inputs.map((input, i) => [`${how}-${i}`, input])).sort(),
+  )
+  expect(await end(store, claimed)).toEqual(claimed.map(() => 'applied'))
+})
+
+async function openStore() {
+  const schema = freshSchema()
+  const store = new PostgresStore({ url: serverUrl(), schema })
+  onTestFinished(() => store.close())
+  await store.open()
+  return { store, schema }
+}
+
+async function claim(store: PostgresStore, token = 'claim') {
+  const room = { shared: 100, own: [0, 0, 0, 0] }
+  const picks = [{ queue: 'main', lane: 2, take: 100 }]
+  const request = { token, lease: 30_000, room, picks, turn: 0 }
+  return (await store.exchange({ worker, settlements: [], claim: request })).claimed
+}
+
+async function end(
+  store: PostgresStore,
+  claimed: readonly ({ id: string; token: string } | undefined)[],
+  retain = 0,
+) {
+  const outcome = outcomeOf({ to: 'completed', retain })
+  const settlements = claimed.flatMap(
+    (job) => job && [{ id: job.id, token: job.token, outcome, inserts: undefined }],
+  )
+  return (await store.exchange({ worker, settlements: settlements as never, claim: undefined })).settled
+}
+
+async function count(schema: string, table: string): Promise<number> {
+  const { rows } = await asAdmin((client) =>
+    client.query(`SELECT count(*)::int AS n FROM "${schema}".${table}`),
+  )
+  return rows[0].n
+}
