@@ -10,6 +10,7 @@ import { Millrace, type MillraceOptions } from '../millrace.js'
 import { MemoryStore } from '../stores/memory/index.js'
 import type { WorkerOptions } from '../worker/options.js'
 import type { Worker } from '../worker/worker.js'
+import { inTime } from './in-time.js'
 import { VirtualClock } from './virtual-clock.js'
 
 export interface TestMillOptions extends Omit<MillraceOptions, 'store' | 'clock'> {
@@ -60,7 +61,7 @@ export class TestMill extends Millrace {
   constructor(options: TestMillOptions = {}) {
     const { start, inline, store: makeStore, worker, ...rest } = options
     const clock = new VirtualClock(start)
-    const store = makeStore?.(clock) ?? new MemoryStore({ clock })
+    const store = makeStore === undefined ? new MemoryStore({ clock }) : inTime(makeStore(clock), clock)
     super({ random: () => 0.5, ...rest, store, clock })
     this.clock = clock
     this.#store = store
@@ -96,16 +97,13 @@ export class TestMill extends Millrace {
 
   /** All jobs of this kind that the store knows, whatever their state, whose input contains `match`. */
   async enqueued<I, O, R>(job: JobDefinition<I, O, R>, match?: Partial<I>): Promise<Enqueued<I>[]> {
-    await this.open()
     const found: Enqueued<I>[] = []
     for (const state of jobStates) {
       let cursor: string | undefined
       do {
-        const page = await this.#store.list({ filter: { state, name: job.name }, limit: bounds.page, cursor })
-        for (const record of page.jobs) {
-          const snapshot = await this.job(record.id).get()
-          if (snapshot !== undefined && contains(snapshot.input, match)) found.push(snapshot as Enqueued<I>)
-        }
+        const page = await this.jobs({ state, name: job.name }, { limit: bounds.page, cursor })
+        for (const snapshot of page.jobs)
+          if (contains(snapshot.input, match)) found.push(snapshot as Enqueued<I>)
         cursor = page.cursor
       } while (cursor !== undefined)
     }

@@ -11,6 +11,7 @@ import {
 import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { numbers } from './batches.js'
+import { pace } from './engines.js'
 import { storeOf, testMill } from './mill.js'
 
 describe('the outcome of each job', () => {
@@ -216,7 +217,7 @@ test('every job of random batches ends exactly once, with its own outcome', asyn
     concurrency: fc.integer({ min: 1, max: 4 }),
     prefetch: fc.constantFrom<(0 | 3 | 'auto')[]>(0, 3, 'auto'),
   })
-  await fc.assert(fc.asyncProperty(plans, settings, playOut), { numRuns: 25 })
+  await fc.assert(fc.asyncProperty(plans, settings, playOut), { numRuns: Math.ceil(25 * pace) })
 }, 60_000)
 
 async function playOut(

@@ -1,9 +1,7 @@
 import { describeStore } from 'millrace/testing'
 import { describe, test } from 'vitest'
-import { engine, makeHarness, makeReference } from './engines.js'
+import { engine, makeHarness, makeReference, pace } from './engines.js'
 
-/** An engine with a server takes a message and its answer for each verb. */
-const pace = engine === 'postgres' ? 0.1 : 1
 const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? 1000 * pace)
 const trafficRuns = Number(process.env.MILLRACE_TRAFFIC_RUNS ?? 1000 * pace)
 const stepRuns = Number(process.env.MILLRACE_STEP_RUNS ?? 100 * pace)

@@ -1,5 +1,4 @@
 /** The engines that the tests of this folder run on; MILLRACE_TEST_ENGINE names one. */
-import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,9 +6,12 @@ import { MemoryStore } from 'millrace/memory'
 import { PostgresStore } from 'millrace/postgres'
 import { SqliteStore } from 'millrace/sqlite'
 import { type StoreHarness, VirtualClock } from 'millrace/testing'
-import pg from 'pg'
+import { giveBackSchema, takeSchema } from './schemas.js'
 
 export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
+
+/** How much of what is done many times: an engine with a server takes a message and its answer for each verb. */
+export const pace = engine === 'postgres' ? 0.1 : 1
 
 export function makeHarness(): Promise<StoreHarness> {
   const make = engines[engine]
@@ -58,10 +60,10 @@ async function sqlite(): Promise<StoreHarness> {
   }
 }
 
-/** A schema of its own on the server that all tests share. Emptied and used again: making one takes a while. */
+/** In a schema of its own, on the server that all tests share. */
 async function postgres(): Promise<StoreHarness> {
   const url = process.env.MILLRACE_TEST_POSTGRES_URL as string
-  const schema = emptySchemas.pop() ?? `test_${randomUUID().replaceAll('-', '')}`
+  const schema = takeSchema()
   const clock = new VirtualClock()
   const opened: PostgresStore[] = []
   return {
@@ -73,44 +75,14 @@ async function postgres(): Promise<StoreHarness> {
     jump: (ms) => clock.jump(ms),
     close: async () => {
       for (const store of opened) await store.close()
-      await emptySchema(url, schema)
-      emptySchemas.push(schema)
+      await giveBackSchema(schema)
     },
   }
 
   async function open(): Promise<PostgresStore> {
-    const store = new PostgresStore({ url, schema, clock, poolSize: 3 })
+    const store = new PostgresStore({ url, schema: schema.name, clock, poolSize: 3 })
     opened.push(store)
     await store.open()
     return store
-  }
-}
-
-const emptySchemas: string[] = []
-const timesEmptied = new Map<string, number>()
-
-/** By deleting what is there, which is far faster than TRUNCATE for few rows; that one now and then, for the dead ones. */
-async function emptySchema(url: string, schema: string): Promise<void> {
-  const times = (timesEmptied.get(schema) ?? 0) + 1
-  timesEmptied.set(schema, times)
-  const command = times % 25 === 0 ? 'TRUNCATE %I.%I CASCADE' : 'DELETE FROM %I.%I'
-  const client = new pg.Client(url)
-  await client.connect()
-  try {
-    await client.query(`
-      DO $$ DECLARE command text; BEGIN
-        FOR command IN
-          SELECT format('${command}', schemaname, tablename) FROM pg_tables
-          WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'number', 'sweep')
-          -- Kinds refer to queues.
-          ORDER BY tablename = 'queue'
-        LOOP
-          EXECUTE command;
-        END LOOP;
-      END $$;
-      UPDATE ${schema}.number SET last = 0;
-      UPDATE ${schema}.sweep SET at = 0`)
-  } finally {
-    await client.end()
   }
 }

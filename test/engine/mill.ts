@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { type ClaimedJob, Millrace, type MillraceOptions, type Store } from 'millrace'
 import { MemoryStore } from 'millrace/memory'
 import { SqliteStore } from 'millrace/sqlite'
-import { TestMill, type TestMillOptions } from 'millrace/testing'
+import { TestMill, type TestMillOptions, type VirtualClock } from 'millrace/testing'
 import { afterEach } from 'vitest'
 import { engine } from './engines.js'
+import { SchemaStore } from './schema-store.js'
 
 const cleanUps: (() => Promise<void> | void)[] = []
 
@@ -21,10 +22,7 @@ export function testMill(options: TestMillOptions = {}): TestMill {
   const mill = new TestMill({
     ...options,
     store: (clock) => {
-      made =
-        engine === 'sqlite'
-          ? new SqliteStore({ file: file(), clock, synchronous: 'normal' })
-          : new MemoryStore({ clock })
+      made = makeStore(clock)
       return made
     },
   })
@@ -47,9 +45,27 @@ const stores = new WeakMap<TestMill, Store>()
 
 /** In real time. */
 export function realMill(options: Omit<MillraceOptions, 'store'> = {}): Millrace {
-  const mill = new Millrace({ ...options, store: engine === 'sqlite' ? `sqlite:${file()}` : 'memory:' })
+  const mill = new Millrace({ ...options, store: realStore() })
   cleanUps.push(() => mill.close({ grace: 0 }))
   return mill
+}
+
+function makeStore(clock: VirtualClock): Store {
+  if (engine === 'sqlite') return new SqliteStore({ file: file(), clock, synchronous: 'normal' })
+  if (engine === 'postgres') return postgres(clock)
+  return new MemoryStore({ clock })
+}
+
+function realStore(): string | Store {
+  if (engine === 'sqlite') return `sqlite:${file()}`
+  if (engine === 'postgres') return postgres()
+  return 'memory:'
+}
+
+function postgres(clock?: VirtualClock): Store {
+  const store = new SchemaStore(clock)
+  cleanUps.push(() => store.close())
+  return store
 }
 
 export function file(): string {

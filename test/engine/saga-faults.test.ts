@@ -13,7 +13,7 @@ describe('a compensation that ends without a word', () => {
     const told: string[] = []
     mill.on('dead', ({ failure }) => told.push(`dead ${failure.code}`))
     mill.on('compensationFailed', ({ failure }) => told.push(failure.message))
-    const worker = mill.worker()
+    const worker = mill.worker({ poll: '10s' })
     await worker.start()
     await mill.clock.advance(300_000)
     expect(await job.get()).toMatchObject({ state: 'dead', failure: { code: 'COMPENSATION_FAILED' } })

@@ -69,11 +69,11 @@ describe('a saga with an idempotency key', () => {
     let down = true
     const { mill, log, definition, first } = await diedHalfUndone(() => down)
     const second = await mill.enqueue(definition, { key: 'k' }, { id: 'second' })
-    await mill.advance('1h')
+    await mill.advance('5m')
     expect(await second.state()).toBe('scheduled')
     down = false
     await mill.dead.retry('first')
-    await mill.advance('1h')
+    await mill.advance('5m')
     expect([await first.state(), await second.state()]).toEqual(['cancelled', 'completed'])
     expect(log).toEqual(['first a', 'first undo a', 'first undo a', 'second a'])
   })

@@ -61,7 +61,7 @@ describe('past its point of no return', () => {
       })
       .define()
     const { mill, job } = await enqueued(order, {})
-    const worker = mill.worker()
+    const worker = mill.worker({ poll: '10s' })
     await worker.start()
     await mill.clock.advance(60_000)
     expect(await job.get()).toMatchObject({

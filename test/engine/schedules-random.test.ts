@@ -7,9 +7,10 @@ import { type DueSchedule, defineJob, type ScheduleChange } from 'millrace'
 import { expect, test } from 'vitest'
 import { planAdvance } from '../../src/core/firing.js'
 import { Random } from '../chaos/random.js'
+import { pace } from './engines.js'
 import { storeOf, testMill } from './mill.js'
 
-const runs = 60
+const runs = 60 * pace
 const steps = 120
 const tick = defineJob<number>({ name: 'tick', run: () => {} })
 const crons = ['* * * * *', '*/7 * * * *', '30 2 * * *', '0 * * * *']

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { defineJob, type MillraceError, snooze } from 'millrace'
 import type { TestMill } from 'millrace/testing'
 import { describe, expect, test, vi } from 'vitest'
+import { pace } from './engines.js'
 import { realMill, signal, storeOf, testMill, vanish } from './mill.js'
 
 describe('a worker', () => {
@@ -333,7 +334,8 @@ describe('in real time', () => {
     }
   })
 
-  test('ten thousand jobs with failures and snoozes all end', async () => {
+  test('thousands of jobs with failures and snoozes all end', async () => {
+    const count = 10_000 * Math.max(pace, 0.2)
     const mixed = defineJob({
       name: 'mixed',
       backoff: { type: 'fixed', initialDelay: 5 },
@@ -348,12 +350,12 @@ describe('in real time', () => {
     const worker = mill.worker({ handleSignals: false, concurrency: 50 })
     await mill.enqueueMany(
       mixed,
-      Array.from({ length: 10_000 }, (_, i) => i),
+      Array.from({ length: count }, (_, i) => i),
     )
     await worker.start()
     await mill.queue('default').drain({ later: true, timeout: '25s' })
     const { states, totals } = await mill.stats()
-    expect(states).toMatchObject({ completed: 10_000, pending: 0, running: 0, dead: 0 })
-    expect(totals).toMatchObject({ enqueued: 10_000, completed: 10_000, retried: 1429 })
+    expect(states).toMatchObject({ completed: count, pending: 0, running: 0, dead: 0 })
+    expect(totals).toMatchObject({ enqueued: count, completed: count, retried: Math.ceil(count / 7) })
   })
 })

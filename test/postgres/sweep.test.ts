@@ -1,7 +1,9 @@
 import { PostgresStore } from 'millrace/postgres'
 import { expect, onTestFinished, test } from 'vitest'
+import { loading } from '../../src/stores/postgres/statements.js'
+import { claim, claimOne, complete, settle } from '../../src/testing/conformance/helpers.js'
 import { newJob } from '../new-job.js'
-import { freshSchema, serverUrl } from './postgres.js'
+import { asAdmin, freshSchema, serverUrl } from './postgres.js'
 
 test('of many processes that sweep every now and then, one does; who knows of something that is due does it at once', async () => {
   const schema = freshSchema()
@@ -22,6 +24,20 @@ test('of many processes that sweep every now and then, one does; who knows of so
   await a.insert([newJob({ id: 'back', delay: 1 })])
   now -= every
   expect(await a.sweep({ ...sweep, every })).toMatchObject({ nextDue: every + 1 })
+})
+
+test('a sweep that looks at a job that is done keeps nobody from the next one of its lane', async () => {
+  const schema = freshSchema()
+  const store = await openStore(schema, undefined)
+  await store.insert([newJob({ id: 'done' })])
+  await settle(store, await claimOne(store), complete())
+  await store.insert([newJob({ id: 'ready' })])
+  await asAdmin(async (client) => {
+    await client.query('BEGIN')
+    await client.query(loading(schema).bound('byIds', [['done']]))
+    expect((await claim(store, 1)).map(({ id }) => id)).toEqual(['ready'])
+    await client.query('ROLLBACK')
+  })
 })
 
 async function openStore(schema: string, clock: ConstructorParameters<typeof PostgresStore>[0]['clock']) {

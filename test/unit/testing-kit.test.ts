@@ -135,6 +135,23 @@ test('virtual time fires timers in order, far ones too', async () => {
   expect(fired.at(-1)).toBe(2 ** 40)
 })
 
+test('virtual time stands still while an answer is awaited, but not for one that never comes', async () => {
+  const clock = new VirtualClock(0)
+  const heard: string[] = []
+  clock.after(1, () => {
+    const call = new Promise((resolve) => setTimeout(resolve, 30)).then(() =>
+      heard.push(`call ${clock.now()}`),
+    )
+    clock.waitFor(call)
+  })
+  clock.after(2, () => heard.push(`timer ${clock.now()}`))
+  await clock.advance(10)
+  expect(heard).toEqual(['call 1', 'timer 2'])
+  clock.waitFor(new Promise(() => {}))
+  await clock.advance(10)
+  expect(clock.now()).toBe(20)
+})
+
 describe('runJob with steps', () => {
   const order = defineJob({
     name: 'order',

@@ -7,7 +7,7 @@ import type { Link, Links } from './parenthood.js'
 export function links(of: (parent: string) => Links | undefined, query: LinkQuery): LinkPage {
   const found: LinkRecord[] = []
   const { prefix = '' } = query
-  let [at, after] = query.cursor === undefined ? [0, prefix] : (JSON.parse(query.cursor) as [number, string])
+  let [at, after] = startOf(query)
   let looked = 0
   // With the one that tells whether there are more.
   const size = Math.max(fewest, query.limit + 1)
@@ -30,6 +30,11 @@ export function links(of: (parent: string) => Links | undefined, query: LinkQuer
     }
   }
   return { links: found, cursor: undefined }
+}
+
+/** The place of the parent to begin with, and the child to go on behind. */
+export function startOf({ cursor, prefix = '' }: LinkQuery): [parent: number, child: string] {
+  return cursor === undefined ? [0, prefix] : (JSON.parse(cursor) as [number, string])
 }
 
 /** Read at once, however few are asked for: a filter may leave most of them out. */

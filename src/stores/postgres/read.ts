@@ -14,7 +14,7 @@ import type {
   ScheduleQuery,
 } from '../../core/store.js'
 import { gateRecord } from '../../core/traffic/gate.js'
-import { links } from '../ledger/links.js'
+import { links, startOf } from '../ledger/links.js'
 import { toRecord } from '../ledger/record.js'
 import type { AtDesk } from './at-desk.js'
 import type { Connection } from './connection.js'
@@ -120,13 +120,28 @@ export class Reader {
   links(query: LinkQuery): Promise<LinkPage> {
     const needs = new Needs()
     for (const id of query.parents) needs.key('place', id)
-    return this.#atDesk.look((tables) => links((id) => tables.linksOf(id), query), { needs })
+    return this.#atDesk.look(
+      (tables) => {
+        if (query.parents.length > 1) readAhead(tables, query)
+        return links((id) => tables.linksOf(id), query)
+      },
+      { needs },
+    )
   }
 
   #ask(statements: readonly string[]): Promise<readonly (readonly never[])[]> {
     return this.#connection.scripts((ask) => ask(statements.join(';\n')))
   }
 }
+
+/** The first links of all parents at once: with most that is all, and one after the other each would take a try. */
+function readAhead(tables: PagedTables, query: LinkQuery): void {
+  const [at] = startOf(query)
+  const { parents, prefix = '' } = query
+  tables.each(parents.slice(at), (id) => tables.linksOf(id)?.after(prefix, fewLinks))
+}
+
+const fewLinks = 10
 
 function records(tables: PagedTables, ids: readonly string[]): (JobRecord | undefined)[] {
   const found: (JobRecord | undefined)[] = []

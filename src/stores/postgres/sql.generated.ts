@@ -658,10 +658,14 @@ FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
 {asParent}
+-- Only the run that it is in: another one that is locked would be missing to those who claim.
 LEFT JOIN LATERAL (
   SELECT c.first, c.last FROM {schema}.ready c
-  WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
-) r ON r.first <= j.seq
+  WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.first <= j.seq AND c.last = (
+    SELECT n.last FROM {schema}.ready n
+    WHERE n.queue = k.queue AND n.lane = k.lane AND n.last >= j.seq ORDER BY n.last LIMIT 1
+  ) {lock}
+) r ON true
 LEFT JOIN LATERAL (
   SELECT c.first, c.started_at, c.finished_at, c.expires_at, c.results FROM {schema}.done c
   WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}

@@ -1,5 +1,6 @@
 /** Jobs that wait for others: counts and links. What ends mean is for the worker to decide. */
 import assert from 'node:assert/strict'
+import { bounds } from '../../core/bounds.js'
 import type { FailurePolicy } from '../../core/family.js'
 import {
   childOf,
@@ -45,6 +46,18 @@ export function familyTests(test: Test): void {
       replays: 0,
       compensated: false,
     })
+  })
+
+  test('links of as many parents as there may be are found at once', async ({ store }) => {
+    const parents = Array.from({ length: bounds.page }, () => parent())
+    const children = parents.slice(0, 500).map((top) => childOf([top]))
+    await store.insert([...parents, ...children])
+    const ids = parents.map(({ id }) => id)
+    const { links } = await store.links({ parents: ids, limit: bounds.page })
+    assert.deepEqual(
+      links.map(({ child }) => child),
+      children.map(({ id }) => id),
+    )
   })
 
   test('children that complete together count each', async ({ store }) => {
