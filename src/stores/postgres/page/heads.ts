@@ -13,6 +13,7 @@ export interface HeadRow {
   readonly rank: number
   readonly kind: number
   readonly place: number
+  /** Whether its definition has limits, and its gates, by colons. */
   readonly how: string
 }
 
@@ -36,11 +37,6 @@ export function unpackHeads(place: number, { seqs, ranks, kinds, hows }: PackedH
     place,
     how: how[i] as string,
   }))
-}
-
-/** Whether only all of its row says what its start or its end means. */
-export function isSpecialHead({ how }: HeadRow): boolean {
-  return how[2] === '1'
 }
 
 /** A job of which no more is known than its place: it can be started, parked or moved to another line, and no more. */
@@ -98,7 +94,7 @@ export class PagedHeads {
     const name = `${num} ${how}`
     let alike = this.#alike.get(name)
     if (alike === undefined) {
-      const note = how.slice(4)
+      const note = how.slice(2)
       const gates =
         note === '' ? [] : note.split(':').map((gate) => this.#places.gateAt(Number(gate)) as ParkingGate)
       alike = { job: stub(kind, how[0] === '1', gates), gates: gates.length === 0 ? undefined : gates, note }

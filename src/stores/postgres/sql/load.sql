@@ -151,7 +151,7 @@ WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.ran
 
 -- :heads  of a place: each list by commas
 SELECT string_agg(w.seq::text, ',') AS seqs, string_agg(w.rank::text, ',') AS ranks, string_agg(w.kind::text, ',') AS kinds,
-  string_agg(w.gated::int || ':' || w.special::int || coalesce(':' || array_to_string(w.gates, ':'), ''), ',') AS hows
+  string_agg(w.gated::int || coalesce(':' || array_to_string(w.gates, ':'), ''), ',') AS hows
 FROM ({window}) w
 
 -- :gatesOfHeads
