@@ -2056,15 +2056,13 @@ CROSS JOIN LATERAL (
   cutDone: `
 SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
-  waits: `
+  wait: `
 INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
 SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
 FROM (
   SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
     unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
 ) a
-ON CONFLICT (seq) DO UPDATE SET place = excluded.place, kind = excluded.kind, rank = excluded.rank, gated = excluded.gated,
-  special = excluded.special, gates = excluded.gates
 `,
   waitsElsewhere: `
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank

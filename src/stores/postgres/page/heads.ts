@@ -66,6 +66,8 @@ export class PagedHeads {
   readonly #places: PagedPlaces
   readonly #bySeq = new Map<number, Head>()
   readonly #alike = new Map<string, Alike>()
+  /** As they were claimed. */
+  readonly #claimed: Head[] = []
   #told: Told | undefined
 
   constructor(kinds: PagedKinds, places: PagedPlaces) {
@@ -103,9 +105,11 @@ export class PagedHeads {
     return alike
   }
 
-  /** What a worker has to present for one of them; the id is not known before it is told. */
+  /** What a worker has to present for one of them: not known before its id is told. */
   tokenOf(entry: Entry): string | undefined {
-    return entry instanceof Head ? String(entry.seq) : undefined
+    if (!(entry instanceof Head)) return undefined
+    this.#claimed.push(entry)
+    return ''
   }
 
   changes() {
@@ -132,9 +136,10 @@ export class PagedHeads {
     if (this.#told === undefined) return
     const jobs = new ToldJobs(this.#told)
     const at = new Map(jobs.seqs.map((seq, i) => [seq, i]))
+    const heads = this.#claimed.values()
     for (const job of claimed) {
-      const head = job.id === '' ? this.#bySeq.get(Number(job.token)) : undefined
-      if (head === undefined) continue
+      if (job.token !== '') continue
+      const head = heads.next().value as Head
       const i = at.get(head.seq) as number
       const kind = (head.kind as PagedKind).num
       jobs.tell(i, job, leaseToken(jobs.id(i), head.seq, kind, claim, head.note))

@@ -106,10 +106,11 @@ function writeJobs(tables: PagedTables, out: Writings): void {
       if (row !== undefined && before.line !== undefined) runs.cut(row, before.line)
       if (after.line !== undefined) runs.add(after.line, entry.seq)
     }
-    if (after.place !== undefined) {
-      if (after.place !== before.place || after.turn !== before.turn)
-        waits.push(waitOf(entry, after, stored as StoredJob))
-    } else if (before.place !== undefined) waitsNoMore.push(entry.seq)
+    // One that waits elsewhere may be another job now: all of it is written anew.
+    if (after.place !== before.place || after.turn !== before.turn) {
+      if (before.place !== undefined) waitsNoMore.push(entry.seq)
+      if (after.place !== undefined) waits.push(waitOf(entry, after, stored as StoredJob))
+    }
     kin.see(row, entry, now, steps)
     seeWaits(row, entry, now, waiters, waitersGone)
   })
@@ -132,7 +133,8 @@ function addJobs(jobs: readonly StoredJob[], out: Writings): void {
   const [first] = jobs
   if (first === undefined) return
   const apart = separatorFor(
-    jobs.flatMap(({ input, overrides, metadata, rest }) => [input, overrides, metadata, rest]),
+    jobs,
+    ({ input, overrides, metadata, rest }) => has(input) || has(overrides) || has(metadata) || has(rest),
   )
   const texts = (of: (job: StoredJob) => string | null) => listOf(jobs, of, apart)
   const numbers = (of: (job: StoredJob) => number | null) =>
@@ -160,15 +162,17 @@ function addJobs(jobs: readonly StoredJob[], out: Writings): void {
 }
 
 /** A text that is in none of theirs. */
-function separatorFor(texts: readonly (string | null)[]): string {
-  const isUsual = !texts.some((text) => text?.includes(separator))
-  return isUsual ? separator : `${separator}${newToken()}${separator}`
+function separatorFor<T>(items: readonly T[], holdsUsual: (item: T) => boolean): string {
+  return items.some(holdsUsual) ? `${separator}${newToken()}${separator}` : separator
+}
+
+function has(text: string | null): boolean {
+  return text?.includes(separator) === true
 }
 
 function addLinks(links: readonly LinkRow[], out: Writings): void {
   if (links.length === 0) return
-  const texts = links.flatMap(({ fan, result, state }) => [fan, result, state])
-  const apart = separatorFor(texts)
+  const apart = separatorFor(links, ({ fan, result, state }) => has(fan) || has(result) || has(state))
   const list = (of: (link: LinkRow) => string | null) => listOf(links, of, apart)
   const [states, sameState] = unlessSame(links, ({ state }) => state, apart)
   out.add(
@@ -201,7 +205,7 @@ function unlessSame<T>(
 function addWaits(waits: readonly Wait[], out: Writings): void {
   if (waits.length === 0) return
   out.add(
-    'waits',
+    'wait',
     waits.map(({ seq }) => seq),
     waits.map(({ place }) => place),
     waits.map(({ kind }) => kind),
