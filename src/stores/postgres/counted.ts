@@ -85,7 +85,7 @@ export class Counted {
 
   /** Of all settlements, in order. */
   settled(others: readonly SettleResult[]): SettleResult[] {
-    const counted = settledBy(this.#counted, this.#ends, null)
+    const counted = settledBy(this.#ends, null)
     let a = 0
     let b = 0
     return this.#isCounted.map((isCounted) => (isCounted ? counted[a++] : others[b++]) ?? 'lost')
@@ -94,13 +94,13 @@ export class Counted {
 
 function alike(settlements: readonly Settlement[], leases: readonly Lease[]): Alike[] {
   const found = new Map<string, Alike>()
-  const seen = new Set<string>()
+  const seen = new Set<number>()
   leases.forEach((lease, i) => {
     const settlement = settlements[i] as Settlement
     const { seq, claim, kind, note } = lease
     // Of two for the same job the first one counts.
-    if (seen.has(`${seq} ${claim}`)) return
-    seen.add(`${seq} ${claim}`)
+    if (seen.has(seq)) return
+    seen.add(seq)
     const { excused, retain } = settlement.outcome
     const name = `${kind} ${note} ${excused} ${retain > 0} ${claim}`
     const same = found.get(name)

@@ -31,9 +31,11 @@ export interface Ends {
 }
 
 interface End {
-  readonly lease: Lease
+  /** Of its claim among the tokens, from 1. */
+  readonly of: number
+  readonly seq: number
   readonly retain: number
-  readonly result: string | undefined
+  readonly result: string
 }
 
 export function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
@@ -41,40 +43,46 @@ export function leasesOf(settlements: readonly Settlement[]): (Lease | undefined
 }
 
 export function endsOf(settlements: readonly Settlement[], leases = leasesOf(settlements)): Ends {
+  const claims = new Set<string>()
+  const kinds = new Set<number>()
+  for (const lease of leases) {
+    if (lease === undefined) continue
+    claims.add(lease.claim)
+    kinds.add(lease.kind)
+  }
+  const tokens = [...claims].sort()
+  const places = new Map(tokens.map((token, i) => [token, i + 1]))
   const ends: End[] = []
   leases.forEach((lease, i) => {
-    const { outcome } = settlements[i] as Settlement
-    if (lease !== undefined) ends.push({ lease, retain: Math.round(outcome.retain), result: outcome.result })
+    if (lease === undefined) return
+    const { retain, result = '' } = (settlements[i] as Settlement).outcome
+    ends.push({ of: places.get(lease.claim) as number, seq: lease.seq, retain: Math.round(retain), result })
   })
-  const tokens = [...new Set(ends.map(({ lease }) => lease.claim))].sort()
-  const of = new Map(tokens.map((token, i) => [token, i + 1]))
-  const place = ({ lease }: End) => of.get(lease.claim) as number
-  ends.sort((a, b) => place(a) - place(b) || a.lease.seq - b.lease.seq)
-  return { tokens, kinds: [...new Set(ends.map(({ lease }) => lease.kind))], ...ranges(ends, place), leases }
+  ends.sort((a, b) => a.of - b.of || a.seq - b.seq)
+  return { tokens, kinds: [...kinds], ...ranges(ends), leases }
 }
 
 /** Those that follow each other and end alike become one entry. */
-function ranges(ends: readonly End[], place: (end: End) => number): Pick<Ends, 'settled' | 'results'> {
+function ranges(ends: readonly End[]): Pick<Ends, 'settled' | 'results'> {
   const settled: number[] = []
   const groups: string[] = []
   let results: string[] = []
   let size = 0
   let last: End | undefined
   for (const end of ends) {
-    const { lease, retain, result = '' } = end
-    if (last !== undefined && last.lease.claim === lease.claim && last.lease.seq === lease.seq) continue
+    const { of, seq, retain, result } = end
+    if (last?.of === of && last.seq === seq) continue
     const goesOn =
-      last !== undefined &&
-      last.lease.claim === lease.claim &&
-      last.lease.seq === lease.seq - 1 &&
+      last?.of === of &&
+      last.seq === seq - 1 &&
       last.retain === retain &&
       size + result.length <= mostResultText
-    if (goesOn) settled[settled.length - 3] = lease.seq
+    if (goesOn) settled[settled.length - 3] = seq
     else {
       if (last !== undefined) groups.push(joined(results))
       results = []
       size = 0
-      settled.push(place(end), lease.seq, lease.seq, completedOutcome, retain)
+      settled.push(of, seq, seq, completedOutcome, retain)
     }
     results.push(result)
     size += result.length
@@ -91,20 +99,15 @@ function joined(results: readonly string[]): string {
   return results.some((result) => result !== '') ? results.join(separator) : ''
 }
 
-export function settledBy(
-  settlements: readonly Settlement[],
-  { tokens, leases }: Ends,
-  lost: string | null,
-): SettleResult[] {
+export function settledBy({ tokens, leases }: Ends, lost: string | null): SettleResult[] {
   const gone = new Set(lost?.split(','))
-  const seen = new Set<string>()
-  return settlements.map((_, i) => {
-    const lease = leases[i]
+  const seen = new Set<number>()
+  return leases.map((lease) => {
     if (lease === undefined) return 'lost'
-    const name = `${tokens.indexOf(lease.claim) + 1}:${lease.seq}`
+    if (gone.size > 0 && gone.has(`${tokens.indexOf(lease.claim) + 1}:${lease.seq}`)) return 'lost'
     // Of two for the same job the first one counts.
-    if (gone.has(name) || seen.has(name)) return 'lost'
-    seen.add(name)
+    if (seen.has(lease.seq)) return 'lost'
+    seen.add(lease.seq)
     return 'applied'
   })
 }

@@ -1,6 +1,7 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult } from '../../core/store.js'
 import { leaseToken } from '../ledger/token.js'
+import { newlyClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
 import { type Ends, endsOf, isPlainEnd, settledBy } from './ends.js'
 import type { Script } from './insert.js'
@@ -80,12 +81,8 @@ export class Exchanger {
     ]
   }
 
-  async #concluded(
-    { settlements, claim }: ExchangeRequest,
-    ends: Ends,
-    answer: Answer,
-  ): Promise<ExchangeResult> {
-    const settled = settledBy(settlements, ends, answer.lost)
+  async #concluded({ claim }: ExchangeRequest, ends: Ends, answer: Answer): Promise<ExchangeResult> {
+    const settled = settledBy(ends, answer.lost)
     const claimed = claim === undefined ? [] : await this.#claimed(answer, claim)
     if (claim !== undefined) this.#learn(claim, claimed)
     return { settled, claimed, opens: undefined }
@@ -127,36 +124,6 @@ export class Exchanger {
       jobs.tell(i, job, leaseToken(jobs.id(i), seq, kind, claim))
       return job
     })
-  }
-}
-
-/** Of a plain job, without what the server tells of it. */
-function newlyClaimed({ queue, name, lane }: KindName, startedAt: number): ClaimedJob {
-  return {
-    id: '',
-    token: '',
-    name,
-    queue,
-    lane,
-    input: '',
-    attempt: 1,
-    crashes: 0,
-    maxAttempts: 0,
-    maxCrashes: 0,
-    createdAt: 0,
-    readyAt: 0,
-    startedAt,
-    retryDelay: 0,
-    overrides: undefined,
-    tags: undefined,
-    metadata: undefined,
-    group: undefined,
-    key: undefined,
-    suspect: false,
-    family: undefined,
-    guard: undefined,
-    stepped: false,
-    cancelReason: undefined,
   }
 }
 

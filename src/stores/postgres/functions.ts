@@ -7,6 +7,7 @@ import {
   done,
   enqueue,
   exchange,
+  handOver,
   insert,
   kind,
   load,
@@ -18,7 +19,7 @@ import {
   tell,
 } from './sql.generated.js'
 
-export const functions = [kind, mark, insert, enqueue, take, settle, tell, exchange, done, prune]
+export const functions = [kind, mark, insert, enqueue, take, settle, tell, exchange, handOver, done, prune]
 
 /** Statements of load.sql that the server plans once and not each time, and what they take. */
 export const planned: Readonly<Record<string, string>> = {

@@ -50,6 +50,7 @@ import { DeskExchange } from './desk-exchange.js'
 import { DeskInsert } from './desk-insert.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
+import { HandOver } from './hand-over.js'
 import { HandlerTransaction } from './handler-transaction.js'
 import { Inserter } from './insert.js'
 import { Names } from './names.js'
@@ -128,7 +129,8 @@ export class PostgresStore implements Store {
     const now = () => clock?.now() ?? null
     const inserter = new Inserter(names, schema, now)
     const exchanger = new Exchanger(connection, names, schema, now)
-    const prompt = new Prompt({ connection, inserter, exchanger, subscribers, wakeUps })
+    const handOver = new HandOver(connection, names, schema, now)
+    const prompt = new Prompt({ connection, inserter, exchanger, handOver, subscribers, wakeUps })
     const fastPath = new FastPath({ connection, names, inserter, exchanger, prompt })
     const news = new News(subscribers, wakeUps, exchanger)
     const desk = new Desk(schema, clock)

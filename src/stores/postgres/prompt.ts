@@ -2,6 +2,7 @@ import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import type { Exchanger } from './exchange.js'
+import type { HandOver } from './hand-over.js'
 import type { Inserted, Inserter } from './insert.js'
 import type { Subscribers } from './subscribe.js'
 import type { WakeUps } from './wake-ups.js'
@@ -24,6 +25,7 @@ interface PromptParts {
   readonly connection: Connection
   readonly inserter: Inserter
   readonly exchanger: Exchanger
+  readonly handOver: HandOver
   readonly subscribers: Subscribers
   readonly wakeUps: WakeUps
 }
@@ -96,7 +98,12 @@ export class Prompt {
     jobs: readonly NewJob[],
     request: ExchangeRequest,
   ): Promise<{ sent: Sent; result: ExchangeResult }> {
-    const { connection, inserter, exchanger } = this.#parts
+    const { connection, inserter, exchanger, handOver } = this.#parts
+    const { claim: asked } = request
+    if (asked !== undefined && handOver.takes(jobs, asked)) {
+      const claimed = await handOver.hand(jobs, request, asked)
+      return { sent: allTaken(jobs), result: { settled: [], claimed, opens: undefined } }
+    }
     const insertion = await inserter.asScript(jobs)
     const claim = await exchanger.asScript(request)
     const answers = await connection.scripts((ask, begin) =>
@@ -108,6 +115,11 @@ export class Prompt {
     const isTold = jobs.every(({ id }, i) => inserted.results[i]?.status !== 'inserted' || taken.has(id))
     return { sent: { ...inserted, isTold, ...(isTold && { ready: new Set<string>() }) }, result }
   }
+}
+
+function allTaken(jobs: readonly NewJob[]): Sent {
+  const results = jobs.map(() => ({ status: 'inserted', state: 'pending' }) as const)
+  return { results, ready: new Set(), soonest: undefined, isTold: true }
 }
 
 function script(...statements: readonly string[]): string {

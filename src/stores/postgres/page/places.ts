@@ -90,6 +90,7 @@ export class PagedPlaces implements PlaceBooks {
   readonly #gates = new Map<string, PagedGate | undefined>()
   readonly #byNum = new Map<number, PagedGate>()
   #lines: TrafficLine[] | undefined
+  readonly #byLane = new Map<string, readonly TrafficLine[]>()
   readonly #looksAgain: { scope: string; owner: string; due: number }[] = []
 
   constructor(page: Page, parts: PlaceParts) {
@@ -140,12 +141,19 @@ export class PagedPlaces implements PlaceBooks {
     const num = this.#parts.nextNum()
     const line = new TrafficLine(num, { queue, lane, name }, this.#shelf(num, true))
     this.#allLines().push(line)
+    this.#byLane.clear()
     return line
   }
 
-  linesOf(queue: number, lane: number): TrafficLine[] {
-    const name = this.#parts.queueName(queue)
-    return this.#allLines().filter((line) => line.queue === name && line.lane === lane)
+  linesOf(queue: number, lane: number): readonly TrafficLine[] {
+    const key = `${queue} ${lane}`
+    let lines = this.#byLane.get(key)
+    if (lines === undefined) {
+      const name = this.#parts.queueName(queue)
+      lines = this.#allLines().filter((line) => line.queue === name && line.lane === lane)
+      this.#byLane.set(key, lines)
+    }
+    return lines
   }
 
   lookAgainUnder(scope: 'group' | 'key', owner: string, now: number): void {
