@@ -21,8 +21,6 @@ describe('a claim that is asked for while jobs are announced', () => {
     expect(claimed.map(({ id }) => id)).toEqual([a.id, b.id])
     expect(await transactionsOf(schema, [a.id, b.id])).toBe(1)
     // What comes later is heard, so nothing was on its way before it.
-    exchanged = undefined
-    store.subscribe(() => {})
     await asAdmin((client) => client.query(`SELECT pg_notify('millrace.${schema}', 'x last')`))
     await heard(told, 'last')
     expect(told).toEqual([{ type: 'ready', queues: new Set(['last']) }])
@@ -43,6 +41,21 @@ describe('a claim that is asked for while jobs are announced', () => {
     expect(told.filter(({ type }) => type === 'ready')).toEqual([
       { type: 'ready', queues: new Set(['main']) },
     ])
+  })
+
+  test('gets what was ready before them first', async () => {
+    const { store, schema } = await openStore()
+    const other = await openStore(schema)
+    const [older, newer] = [newJob(), newJob()]
+    await other.store.insert([older])
+    const claims: ReturnType<PostgresStore['exchange']>[] = []
+    store.subscribe(({ type }) => {
+      if (type === 'arriving') claims.push(store.exchange(claimOf(1)))
+    })
+    expect(await store.insert([newer])).toMatchObject([{ status: 'inserted', state: 'pending' }])
+    const [claim] = await Promise.all(claims)
+    expect(claim?.claimed.map(({ id }) => id)).toEqual([older.id])
+    expect(await store.get([newer.id])).toMatchObject([{ state: 'pending' }])
   })
 
   test('is answered when an id was there before: the jobs go first, then the claim', async () => {
