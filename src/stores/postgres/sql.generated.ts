@@ -734,36 +734,37 @@ NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires
 FROM {schema}.job j {asParent}
 WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 `,
+  hasParents: `
+(c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+`,
+  parents: `
+json_array_elements(c.rest::json->'family'->'parents') e
+`,
   parentsOfRunning: `
 {job} WHERE j.id IN (
-  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
 ) ORDER BY j.seq {lockJob}
 `,
-  linksToRunning: `
+  linksToParents: `
 SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
 FROM {schema}.job c
-CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
+CROSS JOIN LATERAL {parents}
 CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
 CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.seq = ANY ($1::bigint[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+`,
+  linksToRunning: `
+{linksToParents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
 `,
   byIds: `
 {job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
 `,
   parentsOf: `
 {job} WHERE j.id IN (
-  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+  SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
 ) ORDER BY j.seq {lockJob}
 `,
   linksTo: `
-SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
-FROM {schema}.job c
-CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-CROSS JOIN LATERAL (SELECT p.seq FROM {schema}.job p WHERE p.id = e->>'id' OFFSET 0) p
-CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k.child = c.id OFFSET 0) l
-WHERE c.id = ANY ($1::text[]) AND (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+{linksToParents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
 `,
   linksBetween: `
 SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
@@ -775,8 +776,7 @@ CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k
 WITH RECURSIVE up (id) AS (
   SELECT unnest($1::text[])
   UNION SELECT e->>'id' FROM up JOIN {schema}.job c ON c.id = up.id
-  CROSS JOIN LATERAL json_array_elements(c.rest::json->'family'->'parents') e
-  WHERE (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
+  CROSS JOIN LATERAL {parents} WHERE {hasParents}
 )
 SELECT up.id FROM up LIMIT 20000
 `,
