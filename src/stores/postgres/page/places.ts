@@ -1,4 +1,8 @@
+import { closedBreaker } from '../../../core/traffic/breaker.js'
 import type { Gate, LineShare } from '../../../core/traffic/gate.js'
+import { noQuarantine } from '../../../core/traffic/quarantine.js'
+import { noStarts } from '../../../core/traffic/rate.js'
+import { noSpan } from '../../../core/traffic/set-back.js'
 import { type GateRef, ownerOf } from '../../../core/traffic/settings.js'
 import type { Entry } from '../../ledger/entry.js'
 import {
@@ -26,19 +30,22 @@ export interface GateRow {
   readonly state: string
 }
 
+/** What is as in a new gate is left out. */
 interface GateState
-  extends Pick<
-    Gate,
-    | 'pending'
-    | 'running'
-    | 'starts'
-    | 'hold'
-    | 'breaker'
-    | 'quarantine'
-    | 'reserved'
-    | 'full'
-    | 'declared'
-    | 'chosen'
+  extends Partial<
+    Pick<
+      Gate,
+      | 'pending'
+      | 'running'
+      | 'starts'
+      | 'hold'
+      | 'breaker'
+      | 'quarantine'
+      | 'reserved'
+      | 'full'
+      | 'declared'
+      | 'chosen'
+    >
   > {
   readonly lines: readonly (readonly [number, number, number, number, number])[]
 }
@@ -243,6 +250,14 @@ export class PagedPlaces implements PlaceBooks {
   }
 }
 
+function unless<T>(value: T, usual: T): T | undefined {
+  return value === usual ? undefined : value
+}
+
+function unlessEmpty<T extends object>(value: T): T | undefined {
+  return Object.keys(value).length === 0 ? undefined : value
+}
+
 function gateKey(ref: GateRef): string {
   return `${ref.of}\n${ownerOf(ref)}\n${ref.name}`
 }
@@ -268,14 +283,14 @@ function readGate(row: GateRow, ref: GateRef, parent: Gate | undefined, jobs: Pa
   gate.rank = row.due ?? 0
   gate.idleAt = row.fading ?? undefined
   gate.fading = row.fading === null ? undefined : { rank: row.fading, seq: row.num, gate }
-  gate.pending = state.pending
-  gate.running = state.running
-  gate.starts = state.starts
-  gate.hold = state.hold
-  gate.breaker = state.breaker
-  gate.quarantine = state.quarantine
+  gate.pending = state.pending ?? 0
+  gate.running = state.running ?? 0
+  gate.starts = state.starts ?? noStarts
+  gate.hold = state.hold ?? noSpan
+  gate.breaker = state.breaker ?? closedBreaker
+  gate.quarantine = state.quarantine ?? noQuarantine
   gate.reserved = state.reserved
-  gate.full = state.full
+  gate.full = state.full ?? 0
   gate.lines = new Map(
     state.lines.map(([num, tag, backTag, standing, parked]): [number, LineShare] => [
       num,
@@ -287,21 +302,20 @@ function readGate(row: GateRow, ref: GateRef, parent: Gate | undefined, jobs: Pa
 
 function writeGate(gate: PagedGate): Record<string, unknown> {
   const { num, ref, parked, active, dueAt, idleAt } = gate
-  const { pending, running, starts, hold, breaker, quarantine, reserved, full, declared, chosen } = gate
   const lines = [...gate.lines].map(
     ([line, { tag, backTag, standing, parked: behind }]) => [line, tag, backTag, standing, behind] as const,
   )
-  const state: GateState = {
-    pending,
-    running,
-    starts,
-    hold,
-    breaker,
-    quarantine,
-    reserved,
-    full,
-    declared,
-    chosen,
+  const state: Record<keyof GateState, unknown> = {
+    pending: gate.pending || undefined,
+    running: gate.running || undefined,
+    starts: unless(gate.starts, noStarts),
+    hold: unless(gate.hold, noSpan),
+    breaker: unless(gate.breaker, closedBreaker),
+    quarantine: unless(gate.quarantine, noQuarantine),
+    reserved: gate.reserved,
+    full: gate.full || undefined,
+    declared: unlessEmpty(gate.declared),
+    chosen: unlessEmpty(gate.chosen),
     lines,
   }
   return {

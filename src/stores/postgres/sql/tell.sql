@@ -13,13 +13,13 @@ DECLARE
   told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
   special boolean; more int; born bigint; born_to bigint;
   attempts int; attempts_to int; crashes int; crashes_to int;
-  places bigint[];
+  places bigint[]; borns bigint[];
 BEGIN
   SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END)),
     min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
     min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
-    array_agg(j.seq), string_agg(j.id, sep), string_agg(j.input, sep)
-  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, ids, inputs
+    array_agg(j.seq), array_agg(j.created_at), string_agg(j.id, sep), string_agg(j.input, sep)
+  INTO n, special, more, kind, kind_to, born, born_to, attempts, attempts_to, crashes, crashes_to, places, borns, ids, inputs
   FROM generate_series(1, cardinality(held), 2) s (i)
   CROSS JOIN LATERAL (
     SELECT * FROM {schema}.job k WHERE k.seq BETWEEN held[s.i] AND held[s.i + 1] AND k.state = 0 ORDER BY k.seq
@@ -30,12 +30,10 @@ BEGIN
   IF n = 0 THEN RETURN; END IF;
   seqs := array_to_string(places, ',');
   kinds := kind;
-  created := born;
+  created := CASE WHEN born = born_to THEN born::text ELSE array_to_string(borns, ',') END;
   limits := attempts || ':' || crashes;
-  IF kind <> kind_to OR born <> born_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
-    SELECT string_agg(j.kind::text, ','), string_agg(j.created_at::text, ','),
-      string_agg(j.max_attempts || ':' || j.max_crashes, ',')
-    INTO kinds, created, limits
+  IF kind <> kind_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
+    SELECT string_agg(j.kind::text, ','), string_agg(j.max_attempts || ':' || j.max_crashes, ',') INTO kinds, limits
     FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
   END IF;
   IF more > 0 THEN
