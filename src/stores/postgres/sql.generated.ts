@@ -1945,6 +1945,14 @@ $$;
 `
 
 export const tell = `
+-- told(rest) -> rest: if there is anything in it that a client has to know, of earlier runs.
+CREATE OR REPLACE FUNCTION {schema}.told_{set}(rest text) RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $$
+  SELECT CASE WHEN pg_catalog.strpos(rest, '"attempt":') + pg_catalog.strpos(rest, '"crashes":')
+    + pg_catalog.strpos(rest, '"readyAt":') + pg_catalog.strpos(rest, '"retryDelay":') > 0 THEN rest END
+$$;
+
 -- tell(held, odd, exactly): what a client has to know of the live jobs in these spans. A part of exchange, whose settings it runs
 -- under, and of what the desk claims by count; what comes out as there. MR001 when there are special ones among them that
 -- must not be, or not exactly so many.
@@ -1956,13 +1964,11 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
-  -- Of all that is rare, only what a client has to know of its earlier runs.
-  told CONSTANT text := '"(attempt|crashes|readyAt|retryDelay)":';
   special boolean; more int; born bigint; born_to bigint;
   attempts int; attempts_to int; crashes int; crashes_to int;
   places bigint[]; borns bigint[];
 BEGIN
-  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END)),
+  SELECT count(*), bool_or(j.special), count(coalesce(j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest))),
     min(j.kind), max(j.kind), min(j.created_at), max(j.created_at),
     min(j.max_attempts), max(j.max_attempts), min(j.max_crashes), max(j.max_crashes),
     array_agg(j.seq), array_agg(j.created_at), string_agg(j.id, sep), string_agg(j.input, sep)
@@ -1984,10 +1990,10 @@ BEGIN
     FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
   END IF;
   IF more > 0 THEN
-    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END))::text
+    SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)))::text
     INTO extras
     FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
-    WHERE coalesce(j.overrides, j.tags, j.metadata, CASE WHEN j.rest ~ told THEN j.rest END) IS NOT NULL;
+    WHERE coalesce(j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)) IS NOT NULL;
   END IF;
 END
 $$;
