@@ -9,8 +9,7 @@ export function links(of: (parent: string) => Links | undefined, query: LinkQuer
   const { prefix = '' } = query
   let [at, after] = startOf(query)
   let looked = 0
-  // With the one that tells whether there are more.
-  const size = Math.max(fewest, query.limit + 1)
+  const size = sizeOf(query)
   for (; at < query.parents.length; at++, after = prefix) {
     const links = of(query.parents[at] ?? '')
     for (let page = next(after); page.length > 0; page = next(after)) {
@@ -35,6 +34,11 @@ export function links(of: (parent: string) => Links | undefined, query: LinkQuer
 /** The place of the parent to begin with, and the child to go on behind. */
 export function startOf({ cursor, prefix = '' }: LinkQuery): [parent: number, child: string] {
   return cursor === undefined ? [0, prefix] : (JSON.parse(cursor) as [number, string])
+}
+
+/** How many of a parent are read at a time: with the one that tells whether there are more. */
+export function sizeOf({ limit }: LinkQuery): number {
+  return Math.max(fewest, limit + 1)
 }
 
 /** Read at once, however few are asked for: a filter may leave most of them out. */

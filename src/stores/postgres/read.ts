@@ -14,7 +14,7 @@ import type {
   ScheduleQuery,
 } from '../../core/store.js'
 import { gateRecord } from '../../core/traffic/gate.js'
-import { links, startOf } from '../ledger/links.js'
+import { links, sizeOf, startOf } from '../ledger/links.js'
 import { toRecord } from '../ledger/record.js'
 import type { AtDesk } from './at-desk.js'
 import type { Connection } from './connection.js'
@@ -134,14 +134,22 @@ export class Reader {
   }
 }
 
-/** The first links of all parents at once: with most that is all, and one after the other each would take a try. */
+/**
+ * The first links of some parents at once, as many as one call looks at: one after the other each parent would take a try. The
+ * one that a call goes on with is asked for by itself.
+ */
 function readAhead(tables: PagedTables, query: LinkQuery): void {
+  const { parents, prefix = '', cursor } = query
   const [at] = startOf(query)
-  const { parents, prefix = '' } = query
-  tables.each(parents.slice(at), (id) => tables.linksOf(id)?.after(prefix, fewLinks))
+  let found = 0
+  for (let i = cursor === undefined ? at : at + 1; i < parents.length && found <= bounds.scan; i += atOnce)
+    tables.each(parents.slice(i, i + atOnce), (id) => {
+      found += tables.linksOf(id)?.after(prefix, sizeOf(query)).length ?? 0
+    })
 }
 
-const fewLinks = 10
+/** Parents whose links are read together. */
+const atOnce = 25
 
 function records(tables: PagedTables, ids: readonly string[]): (JobRecord | undefined)[] {
   const found: (JobRecord | undefined)[] = []
