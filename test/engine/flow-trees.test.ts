@@ -99,7 +99,7 @@ describe('a tree', () => {
   test('what cannot be added as a whole is cancelled', async () => {
     const mill = testMill({ jobs: [square, sum] })
     function* children() {
-      for (let i = 0; i < 700; i++) yield { job: square, input: 1 }
+      for (let i = 0; i < 1_400; i++) yield { job: square, input: 1 }
       throw new Error('the source ran dry')
     }
     await expect(mill.flow({ job: sum, input: null, children: children() }, { id: 'f' })).rejects.toThrow(
@@ -118,7 +118,7 @@ describe('a tree', () => {
         job: sum,
         input: null,
         children: (function* () {
-          for (let i = 0; i < 700; i++) yield { job: square, input: 1 }
+          for (let i = 0; i < 1_400; i++) yield { job: square, input: 1 }
           throw lost
         })(),
       },
