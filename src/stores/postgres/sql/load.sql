@@ -37,7 +37,7 @@ FROM {schema}.job j
 JOIN {schema}.kind k ON k.num = j.kind
 LEFT JOIN {schema}.waiting w ON w.seq = j.seq
 {asParent}
--- Only the run that it is in: another one that is locked would be missing to those who claim.
+-- Only the run that it is in: another one that is locked would be missing to those who claim, or prune.
 LEFT JOIN LATERAL (
   SELECT c.first, c.last FROM {schema}.ready c
   WHERE j.state = 0 AND c.queue = k.queue AND c.lane = k.lane AND c.first <= j.seq AND c.last = (
@@ -47,8 +47,10 @@ LEFT JOIN LATERAL (
 ) r ON true
 LEFT JOIN LATERAL (
   SELECT c.first, c.started_at, c.finished_at, c.expires_at, c.results FROM {schema}.done c
-  WHERE j.state = 0 AND c.last >= j.seq ORDER BY c.last LIMIT 1 {lock}
-) d ON d.first <= j.seq AND r.first IS NULL
+  WHERE j.state = 0 AND r.first IS NULL AND c.first <= j.seq AND c.last = (
+    SELECT n.last FROM {schema}.done n WHERE n.last >= j.seq ORDER BY n.last LIMIT 1
+  ) {lock}
+) d ON true
 
 -- :asParent
 LEFT JOIN LATERAL (
