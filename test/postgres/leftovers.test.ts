@@ -56,8 +56,43 @@ test.each([
   expect(await end(store, claimed)).toEqual(claimed.map(() => 'applied'))
 })
 
-async function openStore() {
-  const schema = freshSchema()
+test('results of kept jobs stay with their jobs, wherever these stand', async () => {
+  const { store } = await openStore()
+  const traffic = { gated: false, group: 'a', key: undefined }
+  const jobs = Array.from({ length: 300 }, (_, i) =>
+    newJob({ id: `job-${i}`, lane: i % 3 === 2 ? 3 : 2, traffic }),
+  )
+  await store.insert(jobs)
+  const claimed = await claim(store)
+  const settlements = claimed.map(({ id, token }, i) => {
+    const outcome = outcomeOf({
+      to: 'completed',
+      retain: 60_000 + (i % 4),
+      result: i % 5 === 0 ? undefined : `"${id}"`,
+    })
+    return { id, token, outcome, inserts: undefined }
+  })
+  const { settled } = await store.exchange({ worker, settlements, claim: undefined })
+  expect(new Set(settled)).toEqual(new Set(['applied']))
+  const kept = await store.get(claimed.map(({ id }) => id))
+  expect(kept.map((job) => job?.result)).toEqual(settlements.map(({ outcome: { result } }) => result))
+})
+
+test('a job that ends as soon as it has arrived has finished', async () => {
+  const { store, schema } = await openStore()
+  const { store: other } = await openStore(schema)
+  const traffic = { gated: false, group: 'a', key: undefined }
+  await asAdmin(async (client) => {
+    await client.query('BEGIN')
+    await store.insert([newJob({ id: 'late', traffic })], client)
+    await client.query('COMMIT')
+  })
+  await other.operate({ ids: ['late'] }, { do: 'cancel', reason: 'too late', retain: 60_000 })
+  const [late] = await store.get(['late'])
+  expect([late?.state, late?.finishedAt]).toEqual(['cancelled', late?.createdAt])
+})
+
+async function openStore(schema = freshSchema()) {
   const store = new PostgresStore({ url: serverUrl(), schema })
   onTestFinished(() => store.close())
   await store.open()

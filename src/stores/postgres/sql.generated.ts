@@ -421,15 +421,10 @@ DECLARE
   id_list text[] := string_to_array(ids, chr(30));
   n int := cardinality(id_list);
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared({barrier});
   at := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
   IF EXISTS (
-    SELECT 1 FROM {schema}.kind k JOIN {schema}.queue q ON q.num = k.queue
-    WHERE k.num = hand_over_{set}.kind AND (q.paused OR q.traffic)
-  ) OR EXISTS (
     SELECT 1 FROM generate_series(1, cardinality(lines), 2) l (i) JOIN {schema}.queue q ON q.num = lines[l.i]
-    WHERE NOT q.paused
-      AND (q.traffic OR EXISTS (SELECT 1 FROM {schema}.ready r WHERE r.queue = lines[l.i] AND r.lane = lines[l.i + 1]))
+    WHERE NOT q.paused AND EXISTS (SELECT 1 FROM {schema}.ready r WHERE r.queue = lines[l.i] AND r.lane = lines[l.i + 1])
   ) THEN
     RAISE SQLSTATE 'MR001' USING MESSAGE = 'others first';
   END IF;
@@ -439,6 +434,17 @@ BEGIN
   FROM (
     SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, chr(30))) AS input
   ) u;
+  -- See exchange. Not before: the insert waits for a caller who is adding the same id.
+  PERFORM pg_advisory_xact_lock_shared({barrier});
+  IF EXISTS (
+    SELECT 1 FROM {schema}.kind k JOIN {schema}.queue q ON q.num = k.queue
+    WHERE k.num = hand_over_{set}.kind AND (q.paused OR q.traffic)
+  ) OR EXISTS (
+    SELECT 1 FROM generate_series(1, cardinality(lines), 2) l (i) JOIN {schema}.queue q ON q.num = lines[l.i]
+    WHERE q.traffic AND NOT q.paused
+  ) THEN
+    RAISE SQLSTATE 'MR001' USING MESSAGE = 'queue not open to all';
+  END IF;
   INSERT INTO {schema}.lease (token, worker, at, undone, spans) VALUES (claim, worker, at, n, ARRAY[first, first + n - 1]);
   INSERT INTO {schema}.worker (id, expires_at, latest) VALUES (worker, at + lease, claim);
   INSERT INTO {schema}.tally (kind, running, total_enqueued) VALUES (hand_over_{set}.kind, n, n);
@@ -1716,6 +1722,7 @@ SET jit = off
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  groups text[] := string_to_array(results, chr(29), '');
   gone bigint := 0; kept bigint := 0;
   gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
 BEGIN
@@ -1732,22 +1739,17 @@ BEGIN
     IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
   IF keeps THEN
-    WITH runs AS MATERIALIZED (
-      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
-        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
-      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
-    ), ended AS MATERIALIZED (
-      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
-      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    WITH ended AS MATERIALIZED (
+      SELECT g.i, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM generate_series(1, cardinality(settled), 5) g (i)
+      JOIN {schema}.job j ON j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+      WHERE settled[g.i + 4] > 0 AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
     ), done AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
-      FROM runs r CROSS JOIN LATERAL (
-        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
-          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
-        FROM ended e WHERE e.first = r.first
-      ) k
+      SELECT settled[e.i + 2], settled[e.i + 1], starts[settled[e.i]], end_exactly_{set}.at,
+        end_exactly_{set}.at + settled[e.i + 4], CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END,
+        CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END, groups[(e.i + 4) / 5]
+      FROM ended e GROUP BY e.i
     )
     SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
     IF marked IS NOT NULL THEN
@@ -2048,17 +2050,18 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
 `,
   addJobs: `
 -- all: then the last value stands for it
-INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
-  overrides, tags, search, metadata, rest)
-SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
-  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
+  finished_at, child_of, overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank,
+  a.finished_at, a.child_of, a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $19)
 FROM (
   SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
     unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
-    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
-    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
-    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
-    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+    unnest(string_to_array($8, $17)) AS id, unnest(string_to_array($9, $17)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::float8[]) AS finished_at,
+    unnest($12::bigint[]) AS child_of, unnest(string_to_array($13, $17, '')) AS overrides,
+    unnest(string_to_array($14, $17, '')) AS tags, unnest(string_to_array($15, $17, '')) AS search,
+    unnest(string_to_array($16, $17, '')) AS metadata, unnest(string_to_array($18, $17, '')) AS rest
 ) a
 `,
   changeJobs: `

@@ -235,6 +235,7 @@ SET jit = off
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  groups text[] := string_to_array(results, chr(29), '');
   gone bigint := 0; kept bigint := 0;
   gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
 BEGIN
@@ -251,22 +252,17 @@ BEGIN
     IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
   IF keeps THEN
-    WITH runs AS MATERIALIZED (
-      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
-        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
-      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
-    ), ended AS MATERIALIZED (
-      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
-      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    WITH ended AS MATERIALIZED (
+      SELECT g.i, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM generate_series(1, cardinality(settled), 5) g (i)
+      JOIN {schema}.job j ON j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+      WHERE settled[g.i + 4] > 0 AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
     ), done AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
-      FROM runs r CROSS JOIN LATERAL (
-        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
-          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
-        FROM ended e WHERE e.first = r.first
-      ) k
+      SELECT settled[e.i + 2], settled[e.i + 1], starts[settled[e.i]], end_exactly_{set}.at,
+        end_exactly_{set}.at + settled[e.i + 4], CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END,
+        CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END, groups[(e.i + 4) / 5]
+      FROM ended e GROUP BY e.i
     )
     SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
     IF marked IS NOT NULL THEN

@@ -23,17 +23,18 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
 
 -- :addJobs  lists of numbers, and of texts with a separator; a list that no job needs is null, and so is one that is the same for
 -- all: then the last value stands for it
-INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
-  overrides, tags, search, metadata, rest)
-SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
-  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
+  finished_at, child_of, overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank,
+  a.finished_at, a.child_of, a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $19)
 FROM (
   SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
     unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
-    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
-    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
-    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
-    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+    unnest(string_to_array($8, $17)) AS id, unnest(string_to_array($9, $17)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::float8[]) AS finished_at,
+    unnest($12::bigint[]) AS child_of, unnest(string_to_array($13, $17, '')) AS overrides,
+    unnest(string_to_array($14, $17, '')) AS tags, unnest(string_to_array($15, $17, '')) AS search,
+    unnest(string_to_array($16, $17, '')) AS metadata, unnest(string_to_array($18, $17, '')) AS rest
 ) a
 
 -- :changeJobs
