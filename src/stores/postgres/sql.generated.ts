@@ -334,10 +334,8 @@ BEGIN
   END IF;
 
   IF claim IS NOT NULL THEN
-    -- Asked again: what it has taken and still holds, if anything.
-    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
-    again := FOUND OR coalesce(claim = (
-      SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
+    again := EXISTS (SELECT 1 FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker)
+      OR coalesce(claim = (SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
     IF NOT again THEN
       -- Before anything is settled: this may wait for a run that others hold, and who waits must hold nothing.
       held := {schema}.take_{set}(room, picks);
@@ -348,6 +346,10 @@ BEGIN
     lost := {schema}.settle_{set}(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
+  IF again THEN
+    -- What it has taken and still holds, if anything.
+    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
+  END IF;
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 
@@ -970,13 +972,12 @@ AS $$
   SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
 $$;
 
--- mark_done(seqs, firsts, lasts, untils): of jobs in these runs, which completed and are kept so long.
-CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], firsts bigint[], lasts bigint[], untils bigint[]) RETURNS void
+-- mark_done(seqs, untils): of jobs that completed, each kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
 LANGUAGE sql
 AS $$
-  UPDATE {schema}.mark m SET state = 5, rank = d.until
-  FROM unnest(seqs) g (seq)
-  JOIN unnest(firsts, lasts, untils) d (first, last, until) ON g.seq BETWEEN d.first AND d.last
+  UPDATE {schema}.mark m SET state = 5, rank = g.until
+  FROM unnest(seqs, untils) g (seq, until)
   JOIN {schema}.job j ON j.seq = g.seq
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
@@ -1513,7 +1514,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
-  marked bigint[]; gone_marks json;  -- of those that have marks
+  marked bigint[]; marked_until bigint[]; gone_marks json;  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -1607,8 +1608,8 @@ BEGIN
     -- Their rows are only read: the lease guards them.
     IF cardinality(kinds) = 1 THEN
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+        SELECT j.seq, j.kind, d.k, d.until, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) d (k, first, last, until)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), kept AS (
         INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, results)
@@ -1618,14 +1619,14 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     ELSE
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
+        SELECT j.seq, j.kind, d.k, d.until, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) WITH ORDINALITY d (k, first, last, until, nth)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), runs AS MATERIALIZED (
         SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
@@ -1639,12 +1640,12 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     END IF;
-    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until); END IF;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;
@@ -1724,7 +1725,7 @@ DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
   groups text[] := string_to_array(results, chr(29), '');
   gone bigint := 0; kept bigint := 0;
-  gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
+  gone_marks json; marked bigint[]; marked_until bigint[];
 BEGIN
   SELECT sum(settled[g.i + 2] - settled[g.i + 1] + 1), bool_or(settled[g.i + 4] = 0), bool_or(settled[g.i + 4] > 0)
   INTO asked, forgets, keeps FROM generate_series(1, cardinality(settled), 5) g (i);
@@ -1751,12 +1752,9 @@ BEGIN
         CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END, groups[(e.i + 4) / 5]
       FROM ended e GROUP BY e.i
     )
-    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
-    IF marked IS NOT NULL THEN
-      SELECT array_agg(settled[g.i + 1]), array_agg(settled[g.i + 2]), array_agg(at + settled[g.i + 4])
-      INTO keep_first, keep_last, keep_until FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0;
-      PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until);
-    END IF;
+    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(at + settled[e.i + 4]) FILTER (WHERE e.marked)
+    INTO kept, marked, marked_until FROM ended e;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
   END IF;
   IF gone + kept <> asked THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'not as told'; END IF;
 END
