@@ -92,6 +92,21 @@ test('a job that ends as soon as it has arrived has finished', async () => {
   expect([late?.state, late?.finishedAt]).toEqual(['cancelled', late?.createdAt])
 })
 
+test('gates and lines go on when two billion numbers have been given away', async () => {
+  const { store, schema } = await openStore()
+  await asAdmin((client) => client.query(`UPDATE "${schema}".number SET last = 2147483646`))
+  const jobs = ['a', 'b', 'c'].map((id) => newJob({ id, traffic: { gated: true, group: 'a', key: id } }))
+  const gate = { of: 'queue', name: 'main' } as const
+  await store.configure({ gate, change: { each: { concurrency: 1 } }, declared: false })
+  await store.insert(jobs)
+  for (const { id } of jobs) {
+    const claimed = await claim(store, `claim-${id}`)
+    expect(claimed.map((job) => job.id)).toEqual([id])
+    expect(await end(store, claimed)).toEqual(['applied'])
+  }
+  expect(await count(schema, 'waiting')).toBe(0)
+})
+
 async function openStore(schema = freshSchema()) {
   const store = new PostgresStore({ url: serverUrl(), schema })
   onTestFinished(() => store.close())

@@ -732,7 +732,7 @@ SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_atte
   j.tags, j.search, j.metadata, j.rest, j.child_of
 `,
   nowhere: `
-NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
+NULL::bigint AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
 `,
   notDone: `
 NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
@@ -812,7 +812,7 @@ WITH runs AS MATERIALIZED (
   SELECT s.seq, r.first, r.last FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
   ORDER BY s.seq LIMIT $4
 )
-{liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
+{liveJob}, NULL::bigint AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
 FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
@@ -890,7 +890,7 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
 `,
   gatesByNum: `
-{gate} WHERE num = ANY ($1::int[])
+{gate} WHERE num = ANY ($1::bigint[])
 `,
   activeGates: `
 {gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num
@@ -2102,15 +2102,15 @@ SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
   wait: `
 INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
-SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
+SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::bigint[]
 FROM (
-  SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
+  SELECT unnest($1::bigint[]) AS seq, unnest($2::bigint[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
     unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
 ) a
 `,
   waitsElsewhere: `
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
-FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8) WHERE w.seq = r.seq
+FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq = r.seq
 `,
   startWaiting: `
 SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
@@ -2140,7 +2140,7 @@ DELETE FROM {schema}.lease WHERE token = ANY ($1::text[])
   lines: `
 INSERT INTO {schema}.line (num, queue, lane, name, served, tag, back_tag)
 SELECT num, queue, lane, name, served, tag, back_tag
-FROM json_to_recordset($1) AS r (num int, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
+FROM json_to_recordset($1) AS r (num bigint, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
 ON CONFLICT (num) DO UPDATE SET served = excluded.served, tag = excluded.tag, back_tag = excluded.back_tag
 `,
   lookAgain: `
@@ -2149,13 +2149,13 @@ UPDATE {schema}.gate SET due = $3 WHERE scope = $1 AND owner = $2 AND parked > 0
   gates: `
 INSERT INTO {schema}.gate (num, scope, owner, name, parked, active, due, fading, state)
 SELECT num, scope, owner, name, parked, active, due, fading, state
-FROM json_to_recordset($1) AS r (num int, scope text, owner text, name text, parked int, active boolean, due float8,
+FROM json_to_recordset($1) AS r (num bigint, scope text, owner text, name text, parked int, active boolean, due float8,
   fading float8, state text)
 ON CONFLICT (num) DO UPDATE SET parked = excluded.parked, active = excluded.active, due = excluded.due,
   fading = excluded.fading, state = excluded.state
 `,
   removeGates: `
-DELETE FROM {schema}.gate WHERE num = ANY ($1::int[])
+DELETE FROM {schema}.gate WHERE num = ANY ($1::bigint[])
 `,
   parents: `
 INSERT INTO {schema}.parent (seq, waiting, doomed, state)
@@ -2446,17 +2446,17 @@ CREATE TABLE {schema}.arrival (
 CREATE TABLE {schema}.waiting (
   rank    double precision NOT NULL,
   seq     bigint PRIMARY KEY,
-  place   int NOT NULL,
+  place   bigint NOT NULL,
   kind    int NOT NULL,
   gated   boolean NOT NULL,  -- its definition has limits of its own
   special boolean NOT NULL,  -- as in \`job\` when it began to wait
-  gates   int[]              -- of its group and key
+  gates   bigint[]           -- of its group and key
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
 CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
 
 CREATE TABLE {schema}.line (
-  num      int PRIMARY KEY,
+  num      bigint PRIMARY KEY,
   queue    int NOT NULL,
   lane     smallint NOT NULL,
   name     text COLLATE "C" NOT NULL,
@@ -2467,7 +2467,7 @@ CREATE TABLE {schema}.line (
 ) WITH (fillfactor = 50);
 
 CREATE TABLE {schema}.gate (
-  num    int PRIMARY KEY,
+  num    bigint PRIMARY KEY,
   scope  text COLLATE "C" NOT NULL,
   owner  text COLLATE "C" NOT NULL,
   name   text COLLATE "C" NOT NULL,
@@ -2583,7 +2583,7 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text, metadata text, rest text,
-  child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
+  child_of bigint, place bigint, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at double precision, expires_at bigint, result text
 );
 
