@@ -107,6 +107,17 @@ test('gates and lines go on when two billion numbers have been given away', asyn
   expect(await count(schema, 'waiting')).toBe(0)
 })
 
+test('jobs with limits that are too large together for one text are claimed', async () => {
+  const { store } = await openStore()
+  const input = JSON.stringify('x'.repeat(1_000_000))
+  const traffic = { gated: false, group: 'a', key: undefined }
+  for (let i = 0; i < 105; i += 15)
+    await store.insert(Array.from({ length: 15 }, (_, k) => newJob({ id: `large-${i + k}`, input, traffic })))
+  const claimed = await claim(store, 'claim', 105)
+  expect(claimed.map((job) => job.input.length)).toEqual(Array(105).fill(input.length))
+  expect(await end(store, claimed)).toEqual(Array(105).fill('applied'))
+}, 60_000)
+
 async function openStore(schema = freshSchema()) {
   const store = new PostgresStore({ url: serverUrl(), schema })
   onTestFinished(() => store.close())
@@ -114,9 +125,9 @@ async function openStore(schema = freshSchema()) {
   return { store, schema }
 }
 
-async function claim(store: PostgresStore, token = 'claim') {
-  const room = { shared: 100, own: [0, 0, 0, 0] }
-  const picks = [{ queue: 'main', lane: 2, take: 100 }]
+async function claim(store: PostgresStore, token = 'claim', count = 100) {
+  const room = { shared: count, own: [0, 0, 0, 0] }
+  const picks = [{ queue: 'main', lane: 2, take: count }]
   const request = { token, lease: 30_000, room, picks, turn: 0 }
   return (await store.exchange({ worker, settlements: [], claim: request })).claimed
 }
