@@ -25,6 +25,8 @@ test(`a storm of both leaves nothing behind (seed ${seed})`, async () => {
   expect(kinds.reduce((count, { totals }) => count + totals.enqueued, 0)).toBe(storm.inserted.size)
   expect(await sizes(schema, ['lease', 'ready', 'waiting', 'arrival'])).toEqual([0, 0, 0, 0])
   expect(await gatesInUse(store)).toEqual([])
+  expect(await gatesWithJobs(schema)).toEqual([])
+  expect(await wrongMarks(schema)).toEqual([])
   const left = await idsIn(schema)
   const lost = [...storm.inserted].filter((id) => !left.has(id) && !storm.forgotten.has(id))
   expect(lost).toEqual([])
@@ -76,6 +78,23 @@ async function gatesInUse(store: Store): Promise<unknown[]> {
     (['queue', 'job', 'group', 'key'] as const).map((of) => store.gates({ of, limit: 100 })),
   )
   return pages.flatMap(({ gates }) => gates.filter(({ running, pending }) => running !== 0 || pending !== 0))
+}
+
+/** Gates that believe that jobs stand in line, or are parked behind them. */
+function gatesWithJobs(schema: string): Promise<unknown[]> {
+  return ask(`SELECT scope, owner, name, parked, state FROM ${schema}.gate g WHERE parked <> 0 OR EXISTS (
+    SELECT FROM json_array_elements(g.state::json->'lines') l WHERE (l->>3)::int <> 0 OR (l->>4)::int <> 0)`)
+}
+
+/** Tagged jobs without a mark that tells where they are, and marks of no job. */
+function wrongMarks(schema: string): Promise<unknown[]> {
+  return ask(`SELECT j.id, m.* FROM (
+      SELECT j.id, j.seq, CASE WHEN d.last IS NULL THEN j.state ELSE 5 END AS state, coalesce(d.expires_at, j.rank, 0) AS rank
+      FROM ${schema}.job j LEFT JOIN ${schema}.done d ON j.state = 0 AND j.seq BETWEEN d.first AND d.last
+      WHERE j.tags IS NOT NULL
+    ) j FULL JOIN (SELECT * FROM ${schema}.mark WHERE mark = 'tagged') m
+    ON m.seq = j.seq AND m.state = j.state AND m.rank = j.rank
+    WHERE m.seq IS NULL OR j.seq IS NULL`)
 }
 
 function ask<Row>(text: string): Promise<Row[]> {

@@ -4,6 +4,7 @@ import type {
   ClaimedJob,
   ClaimRequest,
   Command,
+  ExchangeRequest,
   NewJob,
   Outcome,
   Selector,
@@ -22,6 +23,8 @@ const steady = 'steady'
 const turning = Array.from({ length: 16 }, (_, i) => `turning-${i}`)
 const mixed = 'mixed'
 const grouped = 'grouped'
+/** Bare jobs, few at a time, for a worker of the same process that is idle. */
+const handed = 'handed'
 
 const turnMs = 120
 
@@ -46,6 +49,8 @@ export class Storm {
   readonly #random: Random
   /** Jobs that workers have. */
   readonly #running = new Set<string>()
+  /** The latest settlements. */
+  readonly #past: Settlement[] = []
   /** Those who stop when it calms down, and those who stay until nothing is left to do. */
   readonly #raging: Promise<void>[] = []
   readonly #staying: Promise<void>[] = []
@@ -70,6 +75,14 @@ export class Storm {
     }
     const queues = () => [random.pick([steady, ...turning]), mixed, grouped]
     this.#hire(desk, 'worker', { queues, most: 20, success: 0.5 })
+    // What they end is told by count, but for the few that do not complete.
+    for (const store of [desk, turns])
+      this.#hire(store, `grouped worker ${store === desk}`, {
+        queues: () => [grouped],
+        most: 8,
+        success: 0.95,
+      })
+    this.#handOver(fast, random)
     this.#rage('special producer', [0, 30], (random) => this.#produceSpecial(desk, random))
     this.#rage('settings', [20, 80], (random) => set(desk, this.#turning(), random))
     for (let i = 0; i < 2; i++) this.#rage(`operator ${i}`, [0, 20], (random) => this.#operate(desk, random))
@@ -116,7 +129,28 @@ export class Storm {
     }
   }
 
-  #hire(store: Store, worker: string, { queues, most, success }: Work): void {
+  /** A worker that asks for jobs whenever some are announced, and a producer that adds them where it is. */
+  #handOver(store: Store, random: Random): void {
+    const worker = 'idle worker'
+    const ended = this.#hire(store, worker, { queues: () => [handed], most: 4, success: 0.9 })
+    store.subscribe((news) => {
+      if (news.type !== 'arriving' || !news.queues.has(handed)) return
+      this.#exchange(store, worker, [], claimOf([handed], 4, random)).then(
+        (claimed) => {
+          for (const job of claimed) this.#start(job, ended, random, 0.9)
+        },
+        (error: unknown) => this.wrong.push(`${worker}: ${String(error)}`),
+      )
+    })
+    this.#rage('handing producer', [0, 20], (random) => {
+      const count = random.integer(1, 3)
+      const jobs = Array.from({ length: count }, () => newJob({ id: `job-${++this.#serial}`, queue: handed }))
+      return this.#insert(store, jobs)
+    })
+  }
+
+  /** Returns what it is about to settle. */
+  #hire(store: Store, worker: string, { queues, most, success }: Work): Settlement[] {
     const ended: Settlement[] = []
     const goesOn = () => this.#phase !== 'over' || ended.length > 0
     const works = this.#act(worker, goesOn, [0, 5], async (random) => {
@@ -127,6 +161,7 @@ export class Storm {
         this.#start(job, ended, random, success)
     })
     this.#staying.push(works)
+    return ended
   }
 
   #producePlain(store: Store, random: Random): Promise<void> {
@@ -175,9 +210,10 @@ export class Storm {
   #specialJob(random: Random): NewJob {
     const job = this.#anyJob(random)
     if (random.chance(0.2)) return job
-    const group = `group-${random.integer(1, 4)}`
-    if (random.chance(0.5))
-      return { ...job, name: 'grouped', queue: grouped, traffic: { gated: false, group, key: undefined } }
+    const group = random.chance(0.8) ? `group-${random.integer(1, 4)}` : undefined
+    const key = random.chance(0.3) ? `key-${random.integer(1, 3)}` : undefined
+    if (random.chance(0.6))
+      return { ...job, name: 'grouped', queue: grouped, traffic: { gated: false, group, key } }
     const mode = random.pick(['until-done', 'replace', 'keep-last'] as const)
     return {
       ...job,
@@ -193,12 +229,38 @@ export class Storm {
     claim: ClaimRequest | undefined,
   ): Promise<readonly ClaimedJob[]> {
     for (const { id } of settlements) this.#running.delete(id)
-    const { settled, claimed } = await store.exchange({ worker, settlements, claim })
+    const stale = this.#stale(settlements)
+    const request = { worker, settlements: [...settlements, ...stale], claim }
+    const { settled, claimed } = await store.exchange(request)
     settlements.forEach(({ id, outcome }, i) => {
       if (settled[i] === 'lost') this.wrong.push(`${id} was lost by ${worker}`)
       if (outcome.to === 'completed' && outcome.retain === 0) this.forgotten.add(id)
     })
-    return claimed
+    stale.forEach(({ id }, i) => {
+      if (settled[settlements.length + i] !== 'lost') this.wrong.push(`${id} was settled twice by ${worker}`)
+    })
+    this.#past.push(...settlements)
+    this.#past.splice(0, this.#past.length - 50)
+    return this.#random.chance(0.1) ? this.#repeat(store, request, claimed) : claimed
+  }
+
+  /** What is settled again, in the same call or later. */
+  #stale(settlements: readonly Settlement[]): Settlement[] {
+    if (this.#past.length === 0 || !this.#random.chance(0.1)) return []
+    return [...settlements.slice(0, 1), this.#random.pick(this.#past)]
+  }
+
+  /** As if the answer had been lost. One that took nothing may take something now. */
+  async #repeat(
+    store: Store,
+    request: ExchangeRequest,
+    claimed: readonly ClaimedJob[],
+  ): Promise<readonly ClaimedJob[]> {
+    const again = await store.exchange(request)
+    if (again.settled.some((result) => result !== 'lost')) this.wrong.push('settled by a repeated exchange')
+    if (claimed.length > 0 && tokensOf(again.claimed) !== tokensOf(claimed))
+      this.wrong.push('a repeated claim took other jobs')
+    return again.claimed
   }
 
   #start({ id, token }: ClaimedJob, ended: Settlement[], random: Random, success: number): void {
@@ -216,7 +278,7 @@ export class Storm {
 
   /** What is about to be claimed, what runs, what came last, or anything. */
   #selector(random: Random): Selector {
-    const queue = random.pick([steady, this.#turning(), mixed])
+    const queue = random.pick([steady, this.#turning(), mixed, grouped, handed])
     const state = random.pick(['pending', 'pending', 'running', 'retrying', 'dead', 'completed'] as const)
     if (random.chance(0.6)) return { filter: { state, queue }, limit: 3 }
     const first = random.chance(0.5) ? Math.max(1, this.#serial - 60) : 1
@@ -227,6 +289,11 @@ export class Storm {
     const { orphans } = await store.sweep({ limit: 100, keep: { completed: 1e6, dead: 1e6 } })
     for (const { id } of orphans) this.wrong.push(`${id} is an orphan`)
   }
+}
+
+function tokensOf(jobs: readonly ClaimedJob[]): string {
+  const tokens = jobs.map(({ token }) => token)
+  return tokens.sort().join()
 }
 
 /** Takes all of them away, or those that the fast path can settle if they come alone. */
@@ -246,6 +313,7 @@ const commands: readonly Command[] = [
 ]
 
 async function set(store: Store, turning: string, random: Random): Promise<void> {
+  if (random.chance(0.1)) return store.configure({ queue: handed, paused: random.chance(0.3) })
   const queue = random.pick([turning, grouped])
   const concurrency = random.pick([1, 5, null])
   const gate = { of: 'queue', name: queue } as const
@@ -257,6 +325,7 @@ async function set(store: Store, turning: string, random: Random): Promise<void>
 
 /** Nothing holds jobs up any more. Limits stay, and with them the counts of what runs. */
 async function open(store: Store): Promise<void> {
+  await store.configure({ queue: handed, paused: false })
   for (const name of [...turning, grouped]) {
     await store.configure({ queue: name, paused: false })
     const change = { limit: { concurrency: 1_000 }, each: null }

@@ -56,17 +56,80 @@ test.each([
   expect(await end(store, claimed)).toEqual(claimed.map(() => 'applied'))
 })
 
-async function openStore() {
-  const schema = freshSchema()
+test('results of kept jobs stay with their jobs, wherever these stand', async () => {
+  const { store } = await openStore()
+  const traffic = { gated: false, group: 'a', key: undefined }
+  const jobs = Array.from({ length: 300 }, (_, i) =>
+    newJob({ id: `job-${i}`, lane: i % 3 === 2 ? 3 : 2, traffic }),
+  )
+  await store.insert(jobs)
+  const claimed = await claim(store)
+  const settlements = claimed.map(({ id, token }, i) => {
+    const outcome = outcomeOf({
+      to: 'completed',
+      retain: 60_000 + (i % 4),
+      result: i % 5 === 0 ? undefined : `"${id}"`,
+    })
+    return { id, token, outcome, inserts: undefined }
+  })
+  const { settled } = await store.exchange({ worker, settlements, claim: undefined })
+  expect(new Set(settled)).toEqual(new Set(['applied']))
+  const kept = await store.get(claimed.map(({ id }) => id))
+  expect(kept.map((job) => job?.result)).toEqual(settlements.map(({ outcome: { result } }) => result))
+})
+
+test('a job that ends as soon as it has arrived has finished', async () => {
+  const { store, schema } = await openStore()
+  const { store: other } = await openStore(schema)
+  const traffic = { gated: false, group: 'a', key: undefined }
+  await asAdmin(async (client) => {
+    await client.query('BEGIN')
+    await store.insert([newJob({ id: 'late', traffic })], client)
+    // So that nobody admits it before it is cancelled.
+    await store.close()
+    await client.query('COMMIT')
+  })
+  await other.operate({ ids: ['late'] }, { do: 'cancel', reason: 'too late', retain: 60_000 })
+  const [late] = await other.get(['late'])
+  expect([late?.state, late?.finishedAt]).toEqual(['cancelled', late?.createdAt])
+})
+
+test('gates and lines go on when two billion numbers have been given away', async () => {
+  const { store, schema } = await openStore()
+  await asAdmin((client) => client.query(`UPDATE "${schema}".number SET last = 2147483646`))
+  const jobs = ['a', 'b', 'c'].map((id) => newJob({ id, traffic: { gated: true, group: 'a', key: id } }))
+  const gate = { of: 'queue', name: 'main' } as const
+  await store.configure({ gate, change: { each: { concurrency: 1 } }, declared: false })
+  await store.insert(jobs)
+  for (const { id } of jobs) {
+    const claimed = await claim(store, `claim-${id}`)
+    expect(claimed.map((job) => job.id)).toEqual([id])
+    expect(await end(store, claimed)).toEqual(['applied'])
+  }
+  expect(await count(schema, 'waiting')).toBe(0)
+})
+
+test('jobs with limits that are too large together for one text are claimed', async () => {
+  const { store } = await openStore()
+  const input = JSON.stringify('x'.repeat(1_000_000))
+  const traffic = { gated: false, group: 'a', key: undefined }
+  for (let i = 0; i < 105; i += 15)
+    await store.insert(Array.from({ length: 15 }, (_, k) => newJob({ id: `large-${i + k}`, input, traffic })))
+  const claimed = await claim(store, 'claim', 105)
+  expect(claimed.map((job) => job.input.length)).toEqual(Array(105).fill(input.length))
+  expect(await end(store, claimed)).toEqual(Array(105).fill('applied'))
+}, 60_000)
+
+async function openStore(schema = freshSchema()) {
   const store = new PostgresStore({ url: serverUrl(), schema })
   onTestFinished(() => store.close())
   await store.open()
   return { store, schema }
 }
 
-async function claim(store: PostgresStore, token = 'claim') {
-  const room = { shared: 100, own: [0, 0, 0, 0] }
-  const picks = [{ queue: 'main', lane: 2, take: 100 }]
+async function claim(store: PostgresStore, token = 'claim', count = 100) {
+  const room = { shared: count, own: [0, 0, 0, 0] }
+  const picks = [{ queue: 'main', lane: 2, take: count }]
   const request = { token, lease: 30_000, room, picks, turn: 0 }
   return (await store.exchange({ worker, settlements: [], claim: request })).claimed
 }

@@ -1,5 +1,6 @@
 import { defineJob, type ExchangeRequest, Millrace, type NewJob, type Signal } from 'millrace'
 import { PostgresStore } from 'millrace/postgres'
+import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newId, newToken } from '../../src/system/ids.js'
 import { newJob as jobWith } from '../new-job.js'
@@ -75,6 +76,29 @@ describe('a claim that is asked for while jobs are announced', () => {
     expect([...taken, ...claimed.map(({ id }) => id)].sort()).toEqual(jobs.map(({ id }) => id).sort())
   })
 
+  test('keeps nobody up while it waits for a caller who adds the same id', async () => {
+    const { store, schema } = await openStore()
+    const other = await openStore(schema)
+    const job = newJob()
+    await store.insert([newJob()])
+    await store.exchange(claimOf(1))
+    const caller = await beginElsewhere()
+    await other.store.insert([job], caller)
+    let exchanged: ReturnType<PostgresStore['exchange']> | undefined
+    store.subscribe(({ type }) => {
+      if (type === 'arriving') exchanged = store.exchange(claimOf(5))
+    })
+    const inserted = store.insert([job])
+    await waitsForLock(schema)
+    // Counts what runs, and so waits for all who are about to start something.
+    const gate = { of: 'queue', name: 'main' } as const
+    await other.store.configure({ gate, change: { limit: { concurrency: 5 } }, declared: false })
+    await caller.query('COMMIT')
+    expect(await inserted).toMatchObject([{ status: 'duplicate' }])
+    const taken = [...((await exchanged)?.claimed ?? []), ...(await store.exchange(claimOf(5))).claimed]
+    expect(taken.map(({ id }) => id)).toEqual([job.id])
+  })
+
   test('is answered when the queue turns out to have limits', async () => {
     const { store, schema } = await openStore()
     const other = await openStore(schema)
@@ -139,6 +163,23 @@ function claimOf(shared: number): ExchangeRequest {
     settlements: [],
     claim: { token: newToken(), lease: 30_000, room, picks, turn: 0, known: undefined },
   }
+}
+
+async function beginElsewhere(): Promise<pg.Client> {
+  const client = new pg.Client(serverUrl())
+  onTestFinished(() => client.end())
+  await client.connect()
+  await client.query('BEGIN')
+  return client
+}
+
+/** Ends when somebody in this schema waits for the transaction of another. */
+async function waitsForLock(schema: string): Promise<void> {
+  const text = `SELECT FROM pg_stat_activity WHERE wait_event = 'transactionid' AND query LIKE '%' || $1 || '%'`
+  await asAdmin(async (client) => {
+    while ((await client.query(text, [schema])).rowCount === 0)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+  })
 }
 
 /** How many transactions wrote the rows of these jobs and of the leases. */

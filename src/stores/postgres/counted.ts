@@ -29,10 +29,12 @@ export class Counted {
   readonly #alike: readonly Alike[]
 
   /** `special`: claims whose jobs are looked at in any case. */
-  constructor({ worker, settlements, rescue = false }: ExchangeRequest, special: ReadonlySet<string>) {
+  constructor({ worker, settlements, claim, rescue = false }: ExchangeRequest, special: ReadonlySet<string>) {
     const leases = leasesOf(settlements)
     const isOther = (i: number) => rescue || !isPlainEnd(settlements[i] as Settlement)
     const others = new Set(special)
+    // One that is repeated tells what it has left.
+    if (claim !== undefined) others.add(claim.token)
     leases.forEach((lease, i) => {
       if (lease !== undefined && isOther(i)) others.add(lease.claim)
     })

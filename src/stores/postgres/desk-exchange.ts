@@ -20,7 +20,7 @@ export class DeskExchange {
     try {
       return await this.#byCount(request, counted)
     } catch (error) {
-      if (!(error instanceof NotCounted) && sqlState(error) !== notPlain) throw error
+      if (!(error instanceof NotCounted) && !notByCount.has(sqlState(error) ?? '')) throw error
       for (const claim of counted.claims) this.#remember(claim)
       return await this.#asAWhole(request)
     }
@@ -59,8 +59,8 @@ export class DeskExchange {
   }
 }
 
-/** Said by the server of what is not as it was taken to be. */
-const notPlain = 'MR001'
+/** Said by the server of what is not as it was taken to be, and of jobs that are too large to be told as one text. */
+const notByCount: ReadonlySet<string> = new Set(['MR001', '54000'])
 
 /** Forgetting one costs its settlements another try. */
 const mostSpecial = 1_000

@@ -48,7 +48,7 @@ class NotNew extends Error {}
 
 const exists = '23505'
 
-/** Others may stand for it, or it for others. */
+/** Others may stand for it, or it for others; and one that needs no parent leaves no link that could be refused. */
 function isLikelyNew({ dedupe, family }: NewJob): boolean {
-  return dedupe === undefined && family?.undoes === undefined
+  return dedupe === undefined && family?.undoes === undefined && family?.loose !== true
 }

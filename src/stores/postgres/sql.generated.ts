@@ -334,10 +334,8 @@ BEGIN
   END IF;
 
   IF claim IS NOT NULL THEN
-    -- Asked again: what it has taken and still holds, if anything.
-    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
-    again := FOUND OR coalesce(claim = (
-      SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
+    again := EXISTS (SELECT 1 FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker)
+      OR coalesce(claim = (SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
     IF NOT again THEN
       -- Before anything is settled: this may wait for a run that others hold, and who waits must hold nothing.
       held := {schema}.take_{set}(room, picks);
@@ -348,6 +346,10 @@ BEGIN
     lost := {schema}.settle_{set}(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
+  IF again THEN
+    -- What it has taken and still holds, if anything.
+    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
+  END IF;
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 
@@ -421,15 +423,10 @@ DECLARE
   id_list text[] := string_to_array(ids, chr(30));
   n int := cardinality(id_list);
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared({barrier});
   at := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
   IF EXISTS (
-    SELECT 1 FROM {schema}.kind k JOIN {schema}.queue q ON q.num = k.queue
-    WHERE k.num = hand_over_{set}.kind AND (q.paused OR q.traffic)
-  ) OR EXISTS (
     SELECT 1 FROM generate_series(1, cardinality(lines), 2) l (i) JOIN {schema}.queue q ON q.num = lines[l.i]
-    WHERE NOT q.paused
-      AND (q.traffic OR EXISTS (SELECT 1 FROM {schema}.ready r WHERE r.queue = lines[l.i] AND r.lane = lines[l.i + 1]))
+    WHERE NOT q.paused AND EXISTS (SELECT 1 FROM {schema}.ready r WHERE r.queue = lines[l.i] AND r.lane = lines[l.i + 1])
   ) THEN
     RAISE SQLSTATE 'MR001' USING MESSAGE = 'others first';
   END IF;
@@ -439,6 +436,17 @@ BEGIN
   FROM (
     SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, chr(30))) AS input
   ) u;
+  -- See exchange. Not before: the insert waits for a caller who is adding the same id.
+  PERFORM pg_advisory_xact_lock_shared({barrier});
+  IF EXISTS (
+    SELECT 1 FROM {schema}.kind k JOIN {schema}.queue q ON q.num = k.queue
+    WHERE k.num = hand_over_{set}.kind AND (q.paused OR q.traffic)
+  ) OR EXISTS (
+    SELECT 1 FROM generate_series(1, cardinality(lines), 2) l (i) JOIN {schema}.queue q ON q.num = lines[l.i]
+    WHERE q.traffic AND NOT q.paused
+  ) THEN
+    RAISE SQLSTATE 'MR001' USING MESSAGE = 'queue not open to all';
+  END IF;
   INSERT INTO {schema}.lease (token, worker, at, undone, spans) VALUES (claim, worker, at, n, ARRAY[first, first + n - 1]);
   INSERT INTO {schema}.worker (id, expires_at, latest) VALUES (worker, at + lease, claim);
   INSERT INTO {schema}.tally (kind, running, total_enqueued) VALUES (hand_over_{set}.kind, n, n);
@@ -726,7 +734,7 @@ SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_atte
   j.tags, j.search, j.metadata, j.rest, j.child_of
 `,
   nowhere: `
-NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
+NULL::bigint AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
 `,
   notDone: `
 NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
@@ -806,7 +814,7 @@ WITH runs AS MATERIALIZED (
   SELECT s.seq, r.first, r.last FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
   ORDER BY s.seq LIMIT $4
 )
-{liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
+{liveJob}, NULL::bigint AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
 FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
@@ -884,7 +892,7 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
 `,
   gatesByNum: `
-{gate} WHERE num = ANY ($1::int[])
+{gate} WHERE num = ANY ($1::bigint[])
 `,
   activeGates: `
 {gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num
@@ -966,13 +974,12 @@ AS $$
   SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
 $$;
 
--- mark_done(seqs, firsts, lasts, untils): of jobs in these runs, which completed and are kept so long.
-CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], firsts bigint[], lasts bigint[], untils bigint[]) RETURNS void
+-- mark_done(seqs, untils): of jobs that completed, each kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
 LANGUAGE sql
 AS $$
-  UPDATE {schema}.mark m SET state = 5, rank = d.until
-  FROM unnest(seqs) g (seq)
-  JOIN unnest(firsts, lasts, untils) d (first, last, until) ON g.seq BETWEEN d.first AND d.last
+  UPDATE {schema}.mark m SET state = 5, rank = g.until
+  FROM unnest(seqs, untils) g (seq, until)
   JOIN {schema}.job j ON j.seq = g.seq
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
@@ -1509,7 +1516,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
-  marked bigint[]; gone_marks json;  -- of those that have marks
+  marked bigint[]; marked_until bigint[]; gone_marks json;  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -1603,8 +1610,8 @@ BEGIN
     -- Their rows are only read: the lease guards them.
     IF cardinality(kinds) = 1 THEN
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+        SELECT j.seq, j.kind, d.k, d.until, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) d (k, first, last, until)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), kept AS (
         INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, results)
@@ -1614,14 +1621,14 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     ELSE
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
+        SELECT j.seq, j.kind, d.k, d.until, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) WITH ORDINALITY d (k, first, last, until, nth)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), runs AS MATERIALIZED (
         SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
@@ -1635,12 +1642,12 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     END IF;
-    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until); END IF;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;
@@ -1718,8 +1725,9 @@ SET jit = off
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  groups text[] := string_to_array(results, chr(29), '');
   gone bigint := 0; kept bigint := 0;
-  gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
+  gone_marks json; marked bigint[]; marked_until bigint[];
 BEGIN
   SELECT sum(settled[g.i + 2] - settled[g.i + 1] + 1), bool_or(settled[g.i + 4] = 0), bool_or(settled[g.i + 4] > 0)
   INTO asked, forgets, keeps FROM generate_series(1, cardinality(settled), 5) g (i);
@@ -1734,29 +1742,21 @@ BEGIN
     IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
   IF keeps THEN
-    WITH runs AS MATERIALIZED (
-      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
-        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
-      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
-    ), ended AS MATERIALIZED (
-      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
-      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    WITH ended AS MATERIALIZED (
+      SELECT g.i, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM generate_series(1, cardinality(settled), 5) g (i)
+      JOIN {schema}.job j ON j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+      WHERE settled[g.i + 4] > 0 AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
     ), done AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
-      FROM runs r CROSS JOIN LATERAL (
-        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
-          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
-        FROM ended e WHERE e.first = r.first
-      ) k
+      SELECT settled[e.i + 2], settled[e.i + 1], starts[settled[e.i]], end_exactly_{set}.at,
+        end_exactly_{set}.at + settled[e.i + 4], CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END,
+        CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END, groups[(e.i + 4) / 5]
+      FROM ended e GROUP BY e.i
     )
-    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
-    IF marked IS NOT NULL THEN
-      SELECT array_agg(settled[g.i + 1]), array_agg(settled[g.i + 2]), array_agg(at + settled[g.i + 4])
-      INTO keep_first, keep_last, keep_until FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0;
-      PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until);
-    END IF;
+    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(at + settled[e.i + 4]) FILTER (WHERE e.marked)
+    INTO kept, marked, marked_until FROM ended e;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
   END IF;
   IF gone + kept <> asked THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'not as told'; END IF;
 END
@@ -2054,17 +2054,18 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
 `,
   addJobs: `
 -- all: then the last value stands for it
-INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
-  overrides, tags, search, metadata, rest)
-SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
-  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
+  finished_at, child_of, overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank,
+  a.finished_at, a.child_of, a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $19)
 FROM (
   SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
     unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
-    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
-    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
-    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
-    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+    unnest(string_to_array($8, $17)) AS id, unnest(string_to_array($9, $17)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::float8[]) AS finished_at,
+    unnest($12::bigint[]) AS child_of, unnest(string_to_array($13, $17, '')) AS overrides,
+    unnest(string_to_array($14, $17, '')) AS tags, unnest(string_to_array($15, $17, '')) AS search,
+    unnest(string_to_array($16, $17, '')) AS metadata, unnest(string_to_array($18, $17, '')) AS rest
 ) a
 `,
   changeJobs: `
@@ -2107,15 +2108,15 @@ SELECT {schema}.cut_done_{set}($1::bigint[])
 `,
   wait: `
 INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
-SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
+SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::bigint[]
 FROM (
-  SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
+  SELECT unnest($1::bigint[]) AS seq, unnest($2::bigint[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
     unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
 ) a
 `,
   waitsElsewhere: `
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
-FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8) WHERE w.seq = r.seq
+FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq = r.seq
 `,
   startWaiting: `
 SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
@@ -2145,7 +2146,7 @@ DELETE FROM {schema}.lease WHERE token = ANY ($1::text[])
   lines: `
 INSERT INTO {schema}.line (num, queue, lane, name, served, tag, back_tag)
 SELECT num, queue, lane, name, served, tag, back_tag
-FROM json_to_recordset($1) AS r (num int, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
+FROM json_to_recordset($1) AS r (num bigint, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
 ON CONFLICT (num) DO UPDATE SET served = excluded.served, tag = excluded.tag, back_tag = excluded.back_tag
 `,
   lookAgain: `
@@ -2154,13 +2155,13 @@ UPDATE {schema}.gate SET due = $3 WHERE scope = $1 AND owner = $2 AND parked > 0
   gates: `
 INSERT INTO {schema}.gate (num, scope, owner, name, parked, active, due, fading, state)
 SELECT num, scope, owner, name, parked, active, due, fading, state
-FROM json_to_recordset($1) AS r (num int, scope text, owner text, name text, parked int, active boolean, due float8,
+FROM json_to_recordset($1) AS r (num bigint, scope text, owner text, name text, parked int, active boolean, due float8,
   fading float8, state text)
 ON CONFLICT (num) DO UPDATE SET parked = excluded.parked, active = excluded.active, due = excluded.due,
   fading = excluded.fading, state = excluded.state
 `,
   removeGates: `
-DELETE FROM {schema}.gate WHERE num = ANY ($1::int[])
+DELETE FROM {schema}.gate WHERE num = ANY ($1::bigint[])
 `,
   parents: `
 INSERT INTO {schema}.parent (seq, waiting, doomed, state)
@@ -2451,17 +2452,17 @@ CREATE TABLE {schema}.arrival (
 CREATE TABLE {schema}.waiting (
   rank    double precision NOT NULL,
   seq     bigint PRIMARY KEY,
-  place   int NOT NULL,
+  place   bigint NOT NULL,
   kind    int NOT NULL,
   gated   boolean NOT NULL,  -- its definition has limits of its own
   special boolean NOT NULL,  -- as in \`job\` when it began to wait
-  gates   int[]              -- of its group and key
+  gates   bigint[]           -- of its group and key
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
 CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
 
 CREATE TABLE {schema}.line (
-  num      int PRIMARY KEY,
+  num      bigint PRIMARY KEY,
   queue    int NOT NULL,
   lane     smallint NOT NULL,
   name     text COLLATE "C" NOT NULL,
@@ -2472,7 +2473,7 @@ CREATE TABLE {schema}.line (
 ) WITH (fillfactor = 50);
 
 CREATE TABLE {schema}.gate (
-  num    int PRIMARY KEY,
+  num    bigint PRIMARY KEY,
   scope  text COLLATE "C" NOT NULL,
   owner  text COLLATE "C" NOT NULL,
   name   text COLLATE "C" NOT NULL,
@@ -2588,7 +2589,7 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text, metadata text, rest text,
-  child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
+  child_of bigint, place bigint, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at double precision, expires_at bigint, result text
 );
 

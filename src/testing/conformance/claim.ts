@@ -12,6 +12,7 @@ import {
   lease,
   newJob,
   read,
+  retention,
   running,
   settle,
   sorted,
@@ -21,6 +22,7 @@ import {
   timeOf,
   totalOf,
 } from './helpers.js'
+import { inGroup } from './traffic-helpers.js'
 
 export function claimTests(test: Test): void {
   test('a claim hands out all that a worker needs', async ({ store, advance }) => {
@@ -147,6 +149,25 @@ export function claimTests(test: Test): void {
     assert.deepEqual((await store.exchange(request)).claimed, claimed.slice(1))
     assert.equal((await statesOf(store)).running, 1)
   })
+
+  for (const [name, fields] of [
+    ['plain jobs', {}],
+    ['jobs of a group', { traffic: inGroup('a') }],
+  ] as const) {
+    test(`a repeated claim leaves out what is settled with it: ${name}`, async ({ store }) => {
+      await insertMany(store, 5, fields)
+      const request = { worker: 'w', settlements: [], claim: claimRequest(3) }
+      const { claimed } = await store.exchange(request)
+      const forgotten = complete(undefined, { ...retention, completed: 0 })
+      const settlements = [complete(), forgotten].map((outcome, i) => {
+        const { id, token } = claimed[i] as ClaimedJob
+        return { id, token, outcome, inserts: undefined }
+      })
+      const again = await store.exchange({ ...request, settlements })
+      assert.deepEqual(again.settled, ['applied', 'applied'])
+      assert.deepEqual(again.claimed, claimed.slice(2))
+    })
+  }
 
   test('a repeated claim is known after other claims', async ({ store }) => {
     await insertMany(store, 5)

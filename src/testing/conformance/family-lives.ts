@@ -14,6 +14,7 @@ import {
   lease,
   newJob,
   read,
+  retention,
   running,
   settle,
   stateOf,
@@ -89,6 +90,18 @@ export function familyLivesTests(test: Test): void {
     const [, result] = await store.insert([next, loose])
     assert.equal(result?.status, 'duplicate')
     assert.equal(await stateOf(store, next.id), 'pending')
+  })
+
+  test('a child that was forgotten is not added again to a parent that has ended', async ({ store }) => {
+    const root = parent()
+    const child = childOf([root])
+    const loose = { ...child, family: { ...child.family, loose: true } } as NewJob
+    await store.insert([root, loose])
+    await settle(store, await claimed(store, child.id), complete(undefined, { ...retention, completed: 0 }))
+    await settle(store, await claimed(store, root.id), complete())
+    const [again] = await store.insert([loose])
+    assert.equal(again?.status, 'duplicate')
+    assert.equal(await exists(store, child.id), false)
   })
 
   for (const [name, outcome] of [

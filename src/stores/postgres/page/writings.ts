@@ -62,6 +62,8 @@ export function addJobs(jobs: readonly StoredJob[], out: Writings): void {
     jobs.map(({ id }) => id).join(apart),
     jobs.map(({ input }) => input).join(apart),
     numbers(({ rank }) => rank),
+    // What arrived may be at its end by now.
+    numbers(({ finished_at }) => finished_at),
     numbers(({ child_of }) => child_of),
     texts(({ overrides }) => overrides),
     texts(({ tags }) => tags),

@@ -61,10 +61,8 @@ BEGIN
   END IF;
 
   IF claim IS NOT NULL THEN
-    -- Asked again: what it has taken and still holds, if anything.
-    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
-    again := FOUND OR coalesce(claim = (
-      SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
+    again := EXISTS (SELECT 1 FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker)
+      OR coalesce(claim = (SELECT w.latest FROM {schema}.worker w WHERE w.id = worker ORDER BY w.num DESC LIMIT 1), false);
     IF NOT again THEN
       -- Before anything is settled: this may wait for a run that others hold, and who waits must hold nothing.
       held := {schema}.take_{set}(room, picks);
@@ -75,6 +73,10 @@ BEGIN
     lost := {schema}.settle_{set}(at, worker, tokens, ended, settled, results, rests);
   END IF;
 
+  IF again THEN
+    -- What it has taken and still holds, if anything.
+    SELECT l.spans, l.at INTO held, began FROM {schema}.lease l WHERE l.token = claim AND l.worker = exchange_{set}.worker;
+  END IF;
   IF held IS NULL THEN RETURN; END IF;
   at := coalesce(began, at);
 

@@ -62,7 +62,7 @@ SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_atte
   j.tags, j.search, j.metadata, j.rest, j.child_of
 
 -- :nowhere
-NULL::int AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
+NULL::bigint AS place, NULL::float8 AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last
 
 -- :notDone
 NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires_at, NULL::text AS result
@@ -142,7 +142,7 @@ WITH runs AS MATERIALIZED (
   SELECT s.seq, r.first, r.last FROM runs r CROSS JOIN LATERAL generate_series(greatest(r.first, $3::bigint + 1), r.last) s (seq)
   ORDER BY s.seq LIMIT $4
 )
-{liveJob}, NULL::int AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
+{liveJob}, NULL::bigint AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
 FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
 WHERE j.state = 0 ORDER BY j.seq
@@ -220,7 +220,7 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
 
 -- :gatesByNum
-{gate} WHERE num = ANY ($1::int[])
+{gate} WHERE num = ANY ($1::bigint[])
 
 -- :activeGates
 {gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num

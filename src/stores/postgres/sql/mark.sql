@@ -8,13 +8,12 @@ AS $$
   SELECT e FROM json_array_elements_text(tags::json) e UNION SELECT e FROM json_array_elements_text(search::json) e
 $$;
 
--- mark_done(seqs, firsts, lasts, untils): of jobs in these runs, which completed and are kept so long.
-CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], firsts bigint[], lasts bigint[], untils bigint[]) RETURNS void
+-- mark_done(seqs, untils): of jobs that completed, each kept so long.
+CREATE OR REPLACE FUNCTION {schema}.mark_done_{set}(seqs bigint[], untils bigint[]) RETURNS void
 LANGUAGE sql
 AS $$
-  UPDATE {schema}.mark m SET state = 5, rank = d.until
-  FROM unnest(seqs) g (seq)
-  JOIN unnest(firsts, lasts, untils) d (first, last, until) ON g.seq BETWEEN d.first AND d.last
+  UPDATE {schema}.mark m SET state = 5, rank = g.until
+  FROM unnest(seqs, untils) g (seq, until)
   JOIN {schema}.job j ON j.seq = g.seq
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq

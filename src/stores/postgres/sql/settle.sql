@@ -26,7 +26,7 @@ DECLARE
   asked bigint := 0;  -- jobs to settle
   ended int[]; ended_of int[];
   seqs bigint[]; more bigint[]; of_seqs int[]; of_more int[];
-  marked bigint[]; gone_marks json;  -- of those that have marks
+  marked bigint[]; marked_until bigint[]; gone_marks json;  -- of those that have marks
   lost text;
   n int;
 BEGIN
@@ -120,8 +120,8 @@ BEGIN
     -- Their rows are only read: the lease guards them.
     IF cardinality(kinds) = 1 THEN
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) d (k, first, last)
+        SELECT j.seq, j.kind, d.k, d.until, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) d (k, first, last, until)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), kept AS (
         INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, results)
@@ -131,14 +131,14 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT e.kind, -count(*), count(*), count(*) FROM ended e GROUP BY e.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     ELSE
       WITH ended AS MATERIALIZED (
-        SELECT j.seq, j.kind, d.k, d.nth, j.child_of, j.id, CASE WHEN coalesce(j.tags, j.search) IS NOT NULL THEN j.seq END AS marked
-        FROM unnest(keep_of, keep_first, keep_last) WITH ORDINALITY d (k, first, last, nth)
+        SELECT j.seq, j.kind, d.k, d.until, d.nth, j.child_of, j.id, coalesce(j.tags, j.search) IS NOT NULL AS marked
+        FROM unnest(keep_of, keep_first, keep_last, keep_until) WITH ORDINALITY d (k, first, last, until, nth)
         JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last WHERE j.state = 0 AND NOT j.special
       ), runs AS MATERIALIZED (
         SELECT e.nth, e.kind, count(*)::int AS n FROM ended e GROUP BY e.nth, e.kind
@@ -152,12 +152,12 @@ BEGIN
         INSERT INTO {schema}.tally (kind, running, completed, total_completed)
         SELECT r.kind, -sum(r.n), sum(r.n), sum(r.n) FROM runs r GROUP BY r.kind
       )
-      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.marked) FILTER (WHERE e.marked IS NOT NULL),
+      SELECT array_agg(e.seq), array_agg(e.k), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(e.until) FILTER (WHERE e.marked),
         array_agg(e.child_of) FILTER (WHERE e.child_of IS NOT NULL), array_agg(e.id) FILTER (WHERE e.child_of IS NOT NULL),
         array_agg(e.seq) FILTER (WHERE e.child_of IS NOT NULL)
-      INTO more, of_more, marked, more_parents, more_children, more_child_seqs FROM ended e;
+      INTO more, of_more, marked, marked_until, more_parents, more_children, more_child_seqs FROM ended e;
     END IF;
-    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until); END IF;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
     seqs := seqs || more;
     of_seqs := of_seqs || of_more;
     parents := parents || more_parents;
@@ -235,8 +235,9 @@ SET jit = off
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
+  groups text[] := string_to_array(results, chr(29), '');
   gone bigint := 0; kept bigint := 0;
-  gone_marks json; marked bigint[]; keep_first bigint[]; keep_last bigint[]; keep_until bigint[];
+  gone_marks json; marked bigint[]; marked_until bigint[];
 BEGIN
   SELECT sum(settled[g.i + 2] - settled[g.i + 1] + 1), bool_or(settled[g.i + 4] = 0), bool_or(settled[g.i + 4] > 0)
   INTO asked, forgets, keeps FROM generate_series(1, cardinality(settled), 5) g (i);
@@ -251,29 +252,21 @@ BEGIN
     IF gone_marks IS NOT NULL THEN PERFORM {schema}.unmark_{set}(0, gone_marks); END IF;
   END IF;
   IF keeps THEN
-    WITH runs AS MATERIALIZED (
-      SELECT settled[g.i + 1] AS first, settled[g.i + 2] AS last, starts[settled[g.i]] AS begun,
-        end_exactly_{set}.at + settled[g.i + 4] AS until, (string_to_array(results, chr(29), ''))[(g.i + 4) / 5] AS given
-      FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0
-    ), ended AS MATERIALIZED (
-      SELECT r.first, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
-      FROM runs r JOIN {schema}.job j ON j.seq BETWEEN r.first AND r.last
-      WHERE j.state = 0 AND NOT j.special AND j.child_of IS NULL
+    WITH ended AS MATERIALIZED (
+      SELECT g.i, j.kind, j.seq, coalesce(j.tags, j.search) IS NOT NULL AS marked
+      FROM generate_series(1, cardinality(settled), 5) g (i)
+      JOIN {schema}.job j ON j.seq BETWEEN settled[g.i + 1] AND settled[g.i + 2]
+      WHERE settled[g.i + 4] > 0 AND j.state = 0 AND NOT j.special AND j.child_of IS NULL
     ), done AS (
       INSERT INTO {schema}.done (last, first, started_at, finished_at, expires_at, kind, kinds, results)
-      SELECT r.last, r.first, r.begun, end_exactly_{set}.at, r.until, k.kind, k.kinds, r.given
-      FROM runs r CROSS JOIN LATERAL (
-        SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END AS kind,
-          CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END AS kinds
-        FROM ended e WHERE e.first = r.first
-      ) k
+      SELECT settled[e.i + 2], settled[e.i + 1], starts[settled[e.i]], end_exactly_{set}.at,
+        end_exactly_{set}.at + settled[e.i + 4], CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind) ELSE 0 END,
+        CASE WHEN min(e.kind) <> max(e.kind) AND count(*) >= 16 THEN array_agg(DISTINCT e.kind) END, groups[(e.i + 4) / 5]
+      FROM ended e GROUP BY e.i
     )
-    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked) INTO kept, marked FROM ended e;
-    IF marked IS NOT NULL THEN
-      SELECT array_agg(settled[g.i + 1]), array_agg(settled[g.i + 2]), array_agg(at + settled[g.i + 4])
-      INTO keep_first, keep_last, keep_until FROM generate_series(1, cardinality(settled), 5) g (i) WHERE settled[g.i + 4] > 0;
-      PERFORM {schema}.mark_done_{set}(marked, keep_first, keep_last, keep_until);
-    END IF;
+    SELECT count(*), array_agg(e.seq) FILTER (WHERE e.marked), array_agg(at + settled[e.i + 4]) FILTER (WHERE e.marked)
+    INTO kept, marked, marked_until FROM ended e;
+    IF marked IS NOT NULL THEN PERFORM {schema}.mark_done_{set}(marked, marked_until); END IF;
   END IF;
   IF gone + kept <> asked THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'not as told'; END IF;
 END

@@ -23,17 +23,18 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
 
 -- :addJobs  lists of numbers, and of texts with a separator; a list that no job needs is null, and so is one that is the same for
 -- all: then the last value stands for it
-INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank, child_of,
-  overrides, tags, search, metadata, rest)
-SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank, a.child_of,
-  a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $18)
+INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
+  finished_at, child_of, overrides, tags, search, metadata, rest)
+SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank,
+  a.finished_at, a.child_of, a.overrides, a.tags, a.search, a.metadata, coalesce(a.rest, $19)
 FROM (
   SELECT unnest($1::bigint[]) AS seq, unnest($3::int[]) AS kind, unnest($4::smallint[]) AS max_attempts,
     unnest($5::smallint[]) AS max_crashes, unnest($6::smallint[]) AS state, unnest($7::boolean[]) AS special,
-    unnest(string_to_array($8, $16)) AS id, unnest(string_to_array($9, $16)) AS input, unnest($10::float8[]) AS rank,
-    unnest($11::bigint[]) AS child_of, unnest(string_to_array($12, $16, '')) AS overrides,
-    unnest(string_to_array($13, $16, '')) AS tags, unnest(string_to_array($14, $16, '')) AS search,
-    unnest(string_to_array($15, $16, '')) AS metadata, unnest(string_to_array($17, $16, '')) AS rest
+    unnest(string_to_array($8, $17)) AS id, unnest(string_to_array($9, $17)) AS input, unnest($10::float8[]) AS rank,
+    unnest($11::float8[]) AS finished_at,
+    unnest($12::bigint[]) AS child_of, unnest(string_to_array($13, $17, '')) AS overrides,
+    unnest(string_to_array($14, $17, '')) AS tags, unnest(string_to_array($15, $17, '')) AS search,
+    unnest(string_to_array($16, $17, '')) AS metadata, unnest(string_to_array($18, $17, '')) AS rest
 ) a
 
 -- :changeJobs
@@ -76,15 +77,15 @@ SELECT {schema}.cut_done_{set}($1::bigint[])
 
 -- :wait  as above; the gates of each as a text
 INSERT INTO {schema}.waiting (seq, place, kind, rank, gated, special, gates)
-SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::int[]
+SELECT a.seq, a.place, a.kind, a.rank, a.gated, a.special, string_to_array(a.gates, ':')::bigint[]
 FROM (
-  SELECT unnest($1::bigint[]) AS seq, unnest($2::int[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
+  SELECT unnest($1::bigint[]) AS seq, unnest($2::bigint[]) AS place, unnest($3::int[]) AS kind, unnest($4::float8[]) AS rank,
     unnest($5::boolean[]) AS gated, unnest($6::boolean[]) AS special, unnest(string_to_array($7, ',', '')) AS gates
 ) a
 
 -- :waitsElsewhere
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
-FROM json_to_recordset($1) AS r (seq bigint, place int, rank float8) WHERE w.seq = r.seq
+FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq = r.seq
 
 -- :startWaiting
 SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
@@ -114,7 +115,7 @@ DELETE FROM {schema}.lease WHERE token = ANY ($1::text[])
 -- :lines
 INSERT INTO {schema}.line (num, queue, lane, name, served, tag, back_tag)
 SELECT num, queue, lane, name, served, tag, back_tag
-FROM json_to_recordset($1) AS r (num int, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
+FROM json_to_recordset($1) AS r (num bigint, queue int, lane smallint, name text, served float8, tag float8, back_tag float8)
 ON CONFLICT (num) DO UPDATE SET served = excluded.served, tag = excluded.tag, back_tag = excluded.back_tag
 
 -- :lookAgain
@@ -123,13 +124,13 @@ UPDATE {schema}.gate SET due = $3 WHERE scope = $1 AND owner = $2 AND parked > 0
 -- :gates
 INSERT INTO {schema}.gate (num, scope, owner, name, parked, active, due, fading, state)
 SELECT num, scope, owner, name, parked, active, due, fading, state
-FROM json_to_recordset($1) AS r (num int, scope text, owner text, name text, parked int, active boolean, due float8,
+FROM json_to_recordset($1) AS r (num bigint, scope text, owner text, name text, parked int, active boolean, due float8,
   fading float8, state text)
 ON CONFLICT (num) DO UPDATE SET parked = excluded.parked, active = excluded.active, due = excluded.due,
   fading = excluded.fading, state = excluded.state
 
 -- :removeGates
-DELETE FROM {schema}.gate WHERE num = ANY ($1::int[])
+DELETE FROM {schema}.gate WHERE num = ANY ($1::bigint[])
 
 -- :parents
 INSERT INTO {schema}.parent (seq, waiting, doomed, state)

@@ -178,17 +178,17 @@ CREATE TABLE {schema}.arrival (
 CREATE TABLE {schema}.waiting (
   rank    double precision NOT NULL,
   seq     bigint PRIMARY KEY,
-  place   int NOT NULL,
+  place   bigint NOT NULL,
   kind    int NOT NULL,
   gated   boolean NOT NULL,  -- its definition has limits of its own
   special boolean NOT NULL,  -- as in `job` when it began to wait
-  gates   int[]              -- of its group and key
+  gates   bigint[]           -- of its group and key
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX waiting_place ON {schema}.waiting (place, rank, seq);
 CREATE INDEX waiting_kind ON {schema}.waiting (kind, seq);
 
 CREATE TABLE {schema}.line (
-  num      int PRIMARY KEY,
+  num      bigint PRIMARY KEY,
   queue    int NOT NULL,
   lane     smallint NOT NULL,
   name     text COLLATE "C" NOT NULL,
@@ -199,7 +199,7 @@ CREATE TABLE {schema}.line (
 ) WITH (fillfactor = 50);
 
 CREATE TABLE {schema}.gate (
-  num    int PRIMARY KEY,
+  num    bigint PRIMARY KEY,
   scope  text COLLATE "C" NOT NULL,
   owner  text COLLATE "C" NOT NULL,
   name   text COLLATE "C" NOT NULL,
@@ -315,7 +315,7 @@ CREATE INDEX cause_last ON {schema}.cause (last_at);
 CREATE TYPE {schema}.loaded_job AS (
   seq bigint, id text, kind int, state smallint, special boolean, rank double precision, created_at bigint,
   max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text, metadata text, rest text,
-  child_of bigint, place int, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
+  child_of bigint, place bigint, turn double precision, run_first bigint, run_last bigint, parent text, waiting int, doomed text,
   started_at bigint, finished_at double precision, expires_at bigint, result text
 );
 
