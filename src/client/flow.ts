@@ -28,8 +28,8 @@ export interface FlowOptions {
 
 const join = { job: joinJob, input: null }
 
-/** Jobs of one write. A larger flow takes several, with time for others in between. */
-const perWrite = bounds.batch
+/** Jobs of one write, and characters of their inputs. A larger flow takes several, with time for others in between. */
+const perWrite = { jobs: bounds.batch, text: 16 * bounds.payloadBytes }
 
 /** Adds jobs that wait for each other. */
 export class Flows {
@@ -73,7 +73,7 @@ export class Flows {
           const node = this.#prepare(site, step.add)
           site.add(node instanceof Promise ? await node : node)
         }
-        if (site.size === perWrite && !(await this.#write(site, patience))) break
+        if (site.isFull && !(await this.#write(site, patience))) break
       }
       await this.#write(site, patience)
     } catch (error) {
@@ -182,6 +182,7 @@ class BuildingSite {
   /** Ids of jobs written before, whose children are all in the next write. */
   #finished: string[] = []
   #firstHere = 0
+  #text = 0
   #compensated = 0
 
   constructor(id: string) {
@@ -193,8 +194,8 @@ class BuildingSite {
     return this.begun && this.status === 'inserted'
   }
 
-  get size(): number {
-    return this.nodes.length
+  get isFull(): boolean {
+    return this.nodes.length >= perWrite.jobs || this.#text >= perWrite.text
   }
 
   /** The flow's own id is that of the job that it leads to; the others follow in the order of their parts. */
@@ -206,6 +207,7 @@ class BuildingSite {
     if (node.planned.spec.compensate !== undefined && ++this.#compensated > bounds.batch)
       throw tooManyToUndo()
     this.nodes.push(node)
+    this.#text += node.made.input.length
   }
 
   complete(ordinal: number): void {
@@ -218,6 +220,7 @@ class BuildingSite {
     const finished = this.#finished
     this.#firstHere += this.nodes.length
     this.nodes = []
+    this.#text = 0
     this.#complete = new Set()
     this.#finished = []
     return finished

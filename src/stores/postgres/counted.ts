@@ -75,7 +75,7 @@ export class Counted {
       }
       const count = seqs.length
       kind.states.running -= count
-      if (settlement.outcome.retain > 0) kind.states.completed += count
+      if (isKept(settlement)) kind.states.completed += count
       kind.totals.completed += count
       if (!kind.queue.traffic) continue
       const job = { name: kind.name, queue: kind.queue.name, lane: kind.lane, traffic: undefined }
@@ -103,13 +103,18 @@ function alike(settlements: readonly Settlement[], leases: readonly Lease[]): Al
     // Of two for the same job the first one counts.
     if (seen.has(seq)) return
     seen.add(seq)
-    const { excused, retain } = settlement.outcome
-    const name = `${kind} ${note} ${excused} ${retain > 0} ${claim}`
+    const { excused } = settlement.outcome
+    const name = `${kind} ${note} ${excused} ${isKept(settlement)} ${claim}`
     const same = found.get(name)
     if (same === undefined) found.set(name, { lease, settlement, seqs: [seq] })
     else same.seqs.push(seq)
   })
   return [...found.values()]
+}
+
+/** As it is written. */
+function isKept({ outcome }: Settlement): boolean {
+  return Math.round(outcome.retain) > 0
 }
 
 function numbersIn(note: string): string[] {

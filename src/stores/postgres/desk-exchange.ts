@@ -22,7 +22,7 @@ export class DeskExchange {
     } catch (error) {
       if (!(error instanceof NotCounted) && !notByCount.has(sqlState(error) ?? '')) throw error
       for (const claim of counted.claims) this.#remember(claim)
-      return await this.#asAWhole(request)
+      return await this.asAWhole(request)
     }
   }
 
@@ -35,16 +35,17 @@ export class DeskExchange {
         return exchange(tables, { ...request, settlements: counted.others }, now)
       },
       { needs, ...usually(request) },
-      ({ claimed }, { heads, hasSpecial }) => {
+      ({ claimed }, tables) => {
         if (request.claim === undefined) return
-        heads.complete(claimed, request.claim.token)
-        if (hasSpecial) this.#remember(request.claim.token)
+        tables.heads.complete(claimed, request.claim.token)
+        if (tables.hasTakenSpecial(request.worker)) this.#remember(request.claim.token)
       },
     )
     return { ...result, settled: counted.settled(result.settled) }
   }
 
-  #asAWhole(request: ExchangeRequest): Promise<ExchangeResult> {
+  /** With a look at every job. */
+  asAWhole(request: ExchangeRequest): Promise<ExchangeResult> {
     const needs = deskNeeds(request.worker, request.settlements)
     const options = { needs, isWhole: true, ...usually(request) }
     return this.#desk.work((tables, now) => exchange(tables, request, now), options)

@@ -21,7 +21,7 @@ export interface FastPathParts {
   readonly prompt: Prompt
 }
 
-/** Does what is plain in one statement. Undefined for what only the desk can do: nothing of it happened. */
+/** Does what is plain in one statement. What only the desk can do it leaves to that: nothing of it happened. */
 export class FastPath {
   readonly #parts: FastPathParts
   #bounces = 0
@@ -37,7 +37,7 @@ export class FastPath {
     return jobs.every((job) => isPlain(job) && !limited.has(job.queue))
   }
 
-  /** `alone` does a claim that was to go along and could not. */
+  /** Undefined for the desk. `alone` does a claim that was to go along and could not. */
   async insert(
     jobs: readonly NewJob[],
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
@@ -52,14 +52,16 @@ export class FastPath {
     return inserted && { ...inserted, isTold: false }
   }
 
-  async exchange(request: ExchangeRequest): Promise<ExchangeResult | undefined> {
+  /** `special`: there seems to be more to some of its jobs than meets the eye. */
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult | 'limited' | 'special'> {
     const { prompt, exchanger } = this.#parts
     const boarded = prompt.board(request)
     if (boarded !== undefined) return boarded
-    if (!exchanger.takes(request) || this.#keepsToDesk()) return undefined
+    if (!exchanger.takes(request)) return 'limited'
+    if (this.#keepsToDesk()) return 'special'
     const result = await unless(forDesk, () => exchanger.exchange(request))
     this.#bounced(result === undefined)
-    return result
+    return result ?? 'special'
   }
 
   /** Where the fast path fails again and again, it is tried more and more seldom. */

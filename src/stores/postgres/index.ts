@@ -191,7 +191,8 @@ export class PostgresStore implements Store {
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { fastPath, deskExchange } = this.#open()
     const result = await fastPath.exchange(request)
-    return result === undefined ? deskExchange.exchange(request) : this.#exchanged(request, result)
+    if (result === 'limited') return deskExchange.exchange(request)
+    return result === 'special' ? deskExchange.asAWhole(request) : this.#exchanged(request, result)
   }
 
   #exchanged({ settlements }: ExchangeRequest, result: ExchangeResult): ExchangeResult {

@@ -67,8 +67,6 @@ export class PagedTables extends Tables {
     schedule: undefined as unknown as PagedBook<unknown>,
     mail: undefined as unknown as PagedBook<unknown>,
   }
-  /** Tokens were told of jobs whose ends are not just counted. */
-  hasSpecial = false
   /** What the server ends by itself, and when its claims began; see counted.ts. */
   ended: (Pick<Ends, 'settled' | 'results'> & { readonly starts: readonly number[] }) | undefined
   readonly logs: { readonly seq: number; readonly lines: readonly LogLine[] }[] = []
@@ -176,12 +174,22 @@ export class PagedTables extends Tables {
     const head = this.heads.tokenOf(entry)
     if (head !== undefined) return head
     const { job, seq, kind } = entry
-    if (job.family !== undefined || this.jobs.isSpecial(entry)) this.hasSpecial = true
     const { group, key } = job.traffic ?? {}
     const gates: number[] = []
     if (group !== undefined) gates.push(this.places.gate({ of: 'group', queue: job.queue, name: group }).num)
     if (key !== undefined) gates.push(this.places.gate({ of: 'key', job: job.name, name: key }).num)
     return leaseToken(job.id, seq, (kind as PagedKind).num, lease.token, gates.join(':'))
+  }
+
+  /** Whether a worker was given jobs whose ends are not just counted. */
+  hasTakenSpecial(worker: string): boolean {
+    const isSpecial = (entry: Entry) => entry.job.family !== undefined || this.jobs.isSpecial(entry)
+    return (
+      this.workers
+        .get(worker)
+        ?.taken()
+        .some((entry) => !this.heads.has(entry.seq) && isSpecial(entry)) ?? false
+    )
   }
 
   /** One that waits: no more than its place, unless more of it counts. */

@@ -146,6 +146,11 @@ class PagedWorker implements Worker {
     return undefined
   }
 
+  /** What it was given in this try. */
+  taken(): Entry[] {
+    return [...this.#leases.values()].flatMap((lease) => [...lease.taken])
+  }
+
   leases(): Iterable<PagedLease> {
     return this.#leases.values()
   }
@@ -162,7 +167,7 @@ class PagedWorker implements Worker {
   }
 
   #hasTaken(): boolean {
-    for (const lease of this.#leases.values()) if (lease.hasTaken) return true
+    for (const lease of this.#leases.values()) if (lease.taken.size > 0) return true
     return false
   }
 
@@ -197,8 +202,8 @@ class PagedLease implements Lease {
     this.#row = row
   }
 
-  get hasTaken(): boolean {
-    return this.#taken.size > 0
+  get taken(): ReadonlySet<Entry> {
+    return this.#taken
   }
 
   get size(): number {
