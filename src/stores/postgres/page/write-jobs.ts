@@ -44,7 +44,7 @@ export function writeJobs(tables: PagedTables, out: Writings): void {
     const after = now === undefined ? {} : whereIs(now)
     if (before.line !== after.line) {
       if (row !== undefined && before.line !== undefined) runs.cut(row, before.line)
-      if (after.line !== undefined) runs.add(after.line, entry.seq)
+      if (after.line !== undefined) runs.add(after.line, entry.seq, row === undefined ? stored : undefined)
     }
     // One that waits elsewhere may be another job now: all of it is written anew.
     if (after.place !== before.place || after.turn !== before.turn) {
@@ -107,7 +107,7 @@ function lineName({ queue, lane }: PagedKind): string {
 /** Runs of pending jobs: those that are cut, and those that come. */
 class Runs {
   readonly #cut = new Map<string, { readonly row: JobRow; readonly line: string; readonly seqs: number[] }>()
-  readonly #added = new Map<string, number[]>()
+  readonly #added = new Map<string, { readonly seqs: number[]; what: StoredJob | undefined }>()
 
   cut(row: JobRow, line: string): void {
     const name = `${line} ${row.run_last}`
@@ -116,10 +116,12 @@ class Runs {
     this.#cut.set(name, run)
   }
 
-  add(line: string, seq: number): void {
-    const seqs = this.#added.get(line) ?? []
-    seqs.push(seq)
-    this.#added.set(line, seqs)
+  /** `what`: of a new job. */
+  add(line: string, seq: number, what: StoredJob | undefined): void {
+    const run = this.#added.get(line) ?? { seqs: [], what }
+    run.seqs.push(seq)
+    if (what?.kind !== run.what?.kind || what?.created_at !== run.what?.created_at) run.what = undefined
+    this.#added.set(line, run)
   }
 
   removed() {
@@ -127,14 +129,15 @@ class Runs {
   }
 
   added() {
-    const runs: { queue: number; lane: number; first: number; last: number }[] = []
-    const put = (line: string, spans: readonly number[]) => {
+    const runs: unknown[] = []
+    const put = (line: string, spans: readonly number[], what?: StoredJob) => {
+      const { kind, created_at } = what ?? {}
       for (let i = 0; i < spans.length; i += 2)
-        runs.push({ ...splitLine(line), first: spans[i] as number, last: spans[i + 1] as number })
+        runs.push({ ...splitLine(line), first: spans[i], last: spans[i + 1], kind, created_at })
     }
     for (const { row, line, seqs } of this.#cut.values())
       put(line, without([row.run_first as number, row.run_last as number], seqs))
-    for (const [line, seqs] of this.#added) put(line, spansOf(seqs))
+    for (const [line, { seqs, what }] of this.#added) put(line, spansOf(seqs), what)
     return runs
   }
 }

@@ -61,15 +61,15 @@ DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
 DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane smallint, last bigint)
 WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last
 
--- :addRuns
+-- :addRuns  the kind, and when they were created, of a run of new jobs that are of one; of others the server looks
 INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
-SELECT r.queue, r.lane, r.first, r.last, j.kind, j.created_at, j.kinds
-FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint)
+SELECT r.queue, r.lane, r.first, r.last, coalesce(r.kind, j.kind), coalesce(r.created_at, j.created_at), j.kinds
+FROM json_to_recordset($1) AS r (queue int, lane smallint, first bigint, last bigint, kind int, created_at bigint)
 CROSS JOIN LATERAL (
   SELECT CASE WHEN min(j.kind) = max(j.kind) THEN min(j.kind) ELSE 0 END AS kind,
     CASE WHEN min(j.created_at) = max(j.created_at) THEN min(j.created_at) END AS created_at,
     CASE WHEN min(j.kind) <> max(j.kind) AND count(*) >= 16 THEN array_agg(DISTINCT j.kind) END AS kinds
-  FROM {schema}.job j WHERE j.seq BETWEEN r.first AND r.last
+  FROM {schema}.job j WHERE r.kind IS NULL AND j.seq BETWEEN r.first AND r.last
 ) j
 
 -- :cutDone
