@@ -821,7 +821,11 @@ WHERE j.state = 0 ORDER BY j.seq
 `,
   window: `
 SELECT w.* FROM {schema}.waiting w
-WHERE w.place = $1 AND (w.rank, w.seq) > ($2::float8, $3::bigint) ORDER BY w.rank, w.seq LIMIT $4
+WHERE w.place = $1 AND (w.rank, w.seq) > (greatest($2::float8, {served}), CASE WHEN {served} > $2::float8 THEN 0 ELSE $3::bigint END)
+ORDER BY w.rank, w.seq LIMIT $4
+`,
+  served: `
+(SELECT l.served FROM {schema}.line l WHERE l.num = $1)
 `,
   heads: `
 SELECT string_agg(w.seq::text, ',') AS seqs, string_agg(w.rank::text, ',') AS ranks, string_agg(w.kind::text, ',') AS kinds,
