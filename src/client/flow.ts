@@ -115,7 +115,7 @@ export class Flows {
 
   /** Writes what has gathered; false when there is nothing left to do, because the flow is there already. */
   async #write(site: BuildingSite, patience: number): Promise<boolean> {
-    const jobs = site.nodes.map((node) => this.#newJob(site, node, patience))
+    const jobs = site.nodes.map((node) => ({ ...node.made, family: site.family(node, patience) }))
     const finished = site.take()
     if (jobs.length > 0) {
       if (site.begun) await nextTurn()
@@ -127,20 +127,6 @@ export class Flows {
     for (let i = 0; i < finished.length; i += bounds.batch)
       await this.#runtime.store.operate({ ids: finished.slice(i, i + bounds.batch) }, { do: 'seal' })
     return true
-  }
-
-  #newJob(site: BuildingSite, { planned, made }: Prepared, patience: number): NewJob {
-    const { onFailure = 'fail', compensate } = planned.spec
-    const undo = compensate && undoText(compensate, made.input)
-    const family: NewFamily = {
-      flow: site.id,
-      node: planned.node,
-      parents: planned.parents.map((parent) => ({ id: site.idOf(parent), onFailure, wakes: false, undo })),
-      waits: site.waits(planned),
-      patience,
-      stays: planned.stays,
-    }
-    return { ...made, family }
   }
 
   #tell(jobs: readonly NewJob[], results: readonly InsertResult[]): void {
@@ -184,6 +170,7 @@ class BuildingSite {
   #firstHere = 0
   #text = 0
   #compensated = 0
+  #last: { readonly planned: PlannedNode; readonly family: NewFamily } | undefined
 
   constructor(id: string) {
     this.id = id
@@ -226,7 +213,23 @@ class BuildingSite {
     return finished
   }
 
-  waits({ ordinal, waits }: PlannedNode): NewFamily['waits'] {
+  family({ planned, made }: Prepared, patience: number): NewFamily {
+    if (this.#last !== undefined && areAlike(this.#last.planned, planned)) return this.#last.family
+    const { onFailure = 'fail', compensate } = planned.spec
+    const undo = compensate && undoText(compensate, made.input)
+    const family: NewFamily = {
+      flow: this.id,
+      node: planned.node,
+      parents: planned.parents.map((parent) => ({ id: this.idOf(parent), onFailure, wakes: false, undo })),
+      waits: this.#waits(planned),
+      patience,
+      stays: planned.stays,
+    }
+    this.#last = { planned, family }
+    return family
+  }
+
+  #waits({ ordinal, waits }: PlannedNode): NewFamily['waits'] {
     if (!waits) return 'no'
     return this.#complete.has(ordinal) ? 'sealed' : 'open'
   }
@@ -245,6 +248,21 @@ class BuildingSite {
     if (orphan === undefined || this.status === 'duplicate') return
     throw orphan.state === undefined ? gone(this.id) : taken(this.id)
   }
+}
+
+/** Children that differ in nothing but their inputs have one family between them: there may be a hundred thousand. */
+function areAlike(one: PlannedNode, other: PlannedNode): boolean {
+  return (
+    one.parents === other.parents &&
+    isSimple(one) &&
+    isSimple(other) &&
+    one.stays === other.stays &&
+    one.spec.onFailure === other.spec.onFailure
+  )
+}
+
+function isSimple({ node, waits, spec }: PlannedNode): boolean {
+  return node === undefined && !waits && spec.compensate === undefined
 }
 
 const ordinalDigits = 7

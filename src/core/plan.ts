@@ -90,7 +90,8 @@ export function* planTree(root: unknown, join: AnyNode): Generator<PlanStep> {
     yield add(ordinal, undefined, spec, parents, spec.children !== undefined, undoes)
     if (spec.children === undefined) return
     let index = 0
-    for (const child of spec.children) yield* walk(child, [ordinal], `${path}.children[${index++}]`)
+    const here = [ordinal]
+    for (const child of spec.children) yield* walk(child, here, `${path}.children[${index++}]`)
     if (index === 0) throw invalid(`${path}.children`, [], 'at least one child, or no `children`')
     yield { complete: ordinal }
   }

@@ -64,7 +64,7 @@ function laneOf(queue: Queue, lane: number, known: ClaimRequest['known']): Traff
       return queue.lines[lane]?.isEmpty === false
     },
     get lines() {
-      return knownLines(queue.trafficLines[lane] ?? [], known)
+      return knownLines(queue.trafficLines(lane), known)
     },
   }
 }

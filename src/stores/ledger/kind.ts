@@ -23,8 +23,8 @@ export interface Queue {
   readonly lines: readonly Shelf<Entry>[]
   /** Something besides its pause may hold up its jobs; see traffic.ts. */
   traffic: boolean
-  /** Lines of jobs with limits or groups, by lane, in the order in which they came. */
-  readonly trafficLines: readonly (readonly TrafficLine[])[]
+  /** Lines of jobs with limits or groups, in the order in which they came. */
+  trafficLines(lane: number): readonly TrafficLine[]
 }
 
 export interface Kinds {

@@ -164,7 +164,10 @@ export class Places implements TrafficPlaces<Entry, TrafficLine, ParkingGate> {
   }
 
   line(queue: string, lane: number, name: string): TrafficLine {
-    const known = this.#kinds.queue(queue).trafficLines[lane]?.find((one) => one.name === name)
+    const known = this.#kinds
+      .queue(queue)
+      .trafficLines(lane)
+      .find((one) => one.name === name)
     if (known !== undefined) return known
     this.#kinds.queue(queue).traffic = true
     return this.#books.addLine({ queue, lane, name })

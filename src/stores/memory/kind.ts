@@ -10,7 +10,8 @@ export interface MemoryQueue extends Queue {
   /** Queues are listed in the order in which they came. */
   readonly num: number
   readonly lines: Sorted<Entry>[]
-  readonly trafficLines: TrafficLine[][]
+  /** By lane. */
+  readonly gated: TrafficLine[][]
 }
 
 interface MemoryKind extends Kind {
@@ -46,7 +47,7 @@ export class MemoryKinds implements Kinds {
   queue(name: string): MemoryQueue {
     let queue = this.queues.get(name)
     if (queue === undefined) {
-      queue = { num: this.queues.size, name, paused: false, lines: [], traffic: false, trafficLines: [] }
+      queue = makeQueue(this.queues.size, name)
       this.queues.set(name, queue)
     }
     return queue
@@ -86,10 +87,16 @@ export class MemoryKinds implements Kinds {
   }
 }
 
+function makeQueue(num: number, name: string): MemoryQueue {
+  const gated: TrafficLine[][] = []
+  const trafficLines = (lane: number) => gated[lane] ?? []
+  return { num, name, paused: false, lines: [], traffic: false, gated, trafficLines }
+}
+
 function makeKind(queue: MemoryQueue, name: string, lane: number): MemoryKind {
   while (queue.lines.length <= lane) {
     queue.lines.push(new Sorted())
-    queue.trafficLines.push([])
+    queue.gated.push([])
   }
   const line = queue.lines[lane] as Sorted<Entry>
   return { queue, name, lane, line, states: newStates(), totals: newTotals() }

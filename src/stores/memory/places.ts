@@ -61,7 +61,7 @@ export class MemoryPlaces implements PlaceBooks {
 
   addLine(name: LineName): TrafficLine {
     const line = new TrafficLine(++this.#count, name, new Sorted())
-    this.#kinds.queue(name.queue).trafficLines[name.lane]?.push(line)
+    this.#kinds.queue(name.queue).gated[name.lane]?.push(line)
     this.#lines.push(line)
     return line
   }

@@ -9,6 +9,7 @@ import type { FinalState, NewJob } from '../../core/job.js'
 import { insertFromHandler } from '../ledger/insert.js'
 import type { Ranked } from '../ledger/shelf.js'
 import type { Ask } from './connection.js'
+import { planner } from './functions.js'
 import { Habits } from './page/habits.js'
 import { kindSheets, type Question, questionsFor } from './page/load.js'
 import { Needs, Stale } from './page/needs.js'
@@ -223,10 +224,10 @@ export class Desk {
 }
 
 /**
- * Plans must not depend on what the server knows of the tables, which may be nothing: without this, a page of the links of a
- * parent took as long as it has children. Not said in a transaction of a caller's, whose own statements come behind ours.
+ * Without these, a page of the links of a parent took as long as it has children. Not said in a transaction of a caller's,
+ * whose own statements come behind ours.
  */
-const planning = ['SET LOCAL enable_seqscan = off', 'SET LOCAL enable_bitmapscan = off', 'SET LOCAL jit = off']
+const planning = planner.map((setting) => `SET LOCAL ${setting}`)
 const beginLook = ['BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', ...planning]
 
 function number(page: Page): Question {

@@ -52,16 +52,16 @@ export class FastPath {
     return inserted && { ...inserted, isTold: false }
   }
 
-  /** `special`: there seems to be more to some of its jobs than meets the eye. */
-  async exchange(request: ExchangeRequest): Promise<ExchangeResult | 'limited' | 'special'> {
+  /** `desk`: it is not for the fast path; `whole`: nor by count, for there seems to be more to some of its jobs. */
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult | 'desk' | 'whole'> {
     const { prompt, exchanger } = this.#parts
     const boarded = prompt.board(request)
     if (boarded !== undefined) return boarded
-    if (!exchanger.takes(request)) return 'limited'
-    if (this.#keepsToDesk()) return 'special'
+    if (!exchanger.takes(request)) return 'desk'
+    if (this.#keepsToDesk()) return 'whole'
     const result = await unless(forDesk, () => exchanger.exchange(request))
     this.#bounced(result === undefined)
-    return result ?? 'special'
+    return result ?? 'whole'
   }
 
   /** Where the fast path fails again and again, it is tried more and more seldom. */

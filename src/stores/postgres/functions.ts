@@ -21,6 +21,17 @@ import {
 
 export const functions = [kind, mark, insert, enqueue, take, settle, tell, exchange, handOver, done, prune]
 
+/** Plans must not depend on what the server knows of the tables, which may be nothing, or old. */
+export const planner = ['enable_seqscan = off', 'enable_bitmapscan = off', 'jit = off']
+
+/** What functions run under. `nested`: what they go through is short, and what they look for has an index. */
+export const settings = {
+  steady: ['search_path = pg_catalog, pg_temp', 'plan_cache_mode = force_generic_plan', ...planner]
+    .map((setting) => `SET ${setting}`)
+    .join('\n'),
+  nested: 'SET enable_hashjoin = off\nSET enable_mergejoin = off',
+}
+
 /** Statements of load.sql that the server plans once and not each time, and what they take. */
 export const planned: Readonly<Record<string, string>> = {
   byIds: 'text[]',
@@ -38,16 +49,11 @@ export const planned: Readonly<Record<string, string>> = {
   linksBetween: 'text[], text[]',
 }
 
-/** Plans must not depend on what the tables held when they were made. */
 export const plannedFunction = `CREATE OR REPLACE FUNCTION {schema}.desk_{name}_{set}({types})
 RETURNS SETOF {schema}.{gives}
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$ BEGIN RETURN QUERY {statement}; END $$`
 
 const shelvedAt = `CASE f.state WHEN 6 THEN j.finished_at WHEN 7 THEN j.finished_at
@@ -85,17 +91,24 @@ export const budgets = { jobs: '5000', runs: '50000', streams: '1000' }
 export const listFunction = `CREATE OR REPLACE FUNCTION {schema}.list_{name}_{set}(f {schema}.wanted)
 RETURNS SETOF {schema}.listed
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$ {body} $$`
 
 /** Another one for any change of their texts. */
 export const functionSet = createHash('sha256')
-  .update(JSON.stringify([functions, load, planned, plannedFunction, select, lists, budgets, listFunction]))
+  .update(
+    JSON.stringify([
+      functions,
+      settings,
+      load,
+      planned,
+      plannedFunction,
+      select,
+      lists,
+      budgets,
+      listFunction,
+    ]),
+  )
   .digest('hex')
   .slice(0, 8)

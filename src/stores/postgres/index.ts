@@ -191,8 +191,8 @@ export class PostgresStore implements Store {
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { fastPath, deskExchange } = this.#open()
     const result = await fastPath.exchange(request)
-    if (result === 'limited') return deskExchange.exchange(request)
-    return result === 'special' ? deskExchange.asAWhole(request) : this.#exchanged(request, result)
+    if (result === 'desk') return deskExchange.exchange(request)
+    return result === 'whole' ? deskExchange.asAWhole(request) : this.#exchanged(request, result)
   }
 
   #exchanged({ settlements }: ExchangeRequest, result: ExchangeResult): ExchangeResult {

@@ -1,7 +1,7 @@
 /** Names that are made of the schema's: so that two systems in one database never meet. */
 import { createHash } from 'node:crypto'
 import { invalid } from '../../core/options.js'
-import { functionSet } from './functions.js'
+import { functionSet, settings } from './functions.js'
 
 const longest = 48
 
@@ -26,9 +26,12 @@ export function inSchema(sql: string, schema: string): string {
   )
 }
 
-/** What stands in statements in braces: the schema's quoted name, the number of a lock, and which functions are called. */
+/**
+ * What stands in statements in braces: the schema's quoted name, the number of a lock, which functions are called, and what
+ * these run under.
+ */
 export function partsOf(schema: string) {
-  return { schema: quote(schema), barrier: lockKey(schema, 'barrier'), set: functionSet }
+  return { schema: quote(schema), barrier: lockKey(schema, 'barrier'), set: functionSet, ...settings }
 }
 
 export function quote(name: string): string {

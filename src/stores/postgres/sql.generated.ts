@@ -308,13 +308,8 @@ CREATE OR REPLACE FUNCTION {schema}.exchange_{set}(
   OUT at bigint, OUT lost text, OUT seqs text, OUT kinds text, OUT created text, OUT limits text,
   OUT ids text, OUT inputs text, OUT extras text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 SET lock_timeout = '250ms'
 AS $$
 DECLARE
@@ -413,11 +408,7 @@ CREATE OR REPLACE FUNCTION {schema}.hand_over_{set}(
   now bigint, kind int, limits int[], ids text, inputs text, worker text, claim text, lease bigint, lines int[],
   OUT at bigint, OUT first bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
+{steady}
 AS $$
 DECLARE
   id_list text[] := string_to_array(ids, chr(30));
@@ -479,11 +470,7 @@ CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
+{steady}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
@@ -1027,13 +1014,8 @@ export const prune = `
 -- are left to the desk, which knows which of them are needed.
 CREATE OR REPLACE FUNCTION {schema}.prune_{set}(now bigint, most int, keep bigint) RETURNS int
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
@@ -1719,13 +1701,8 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.end_exactly_{set}(
   at bigint, starts bigint[], settled bigint[], results text) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;
@@ -2009,13 +1986,8 @@ CREATE OR REPLACE FUNCTION {schema}.tell_waiting_{set}(
   held bigint[], exactly int,
   OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text, OUT inputs text, OUT extras text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 BEGIN
   DELETE FROM {schema}.waiting w USING generate_series(1, cardinality(held), 2) s (i)

@@ -1,4 +1,4 @@
-import { isPlainChild } from '../../../core/family.js'
+import { isPlainChild, type NewFamily } from '../../../core/family.js'
 import type { JobState, NewJob } from '../../../core/job.js'
 import { Entry, storyOf } from '../../ledger/entry.js'
 import type { Kind } from '../../ledger/kind.js'
@@ -233,6 +233,7 @@ function restText({ job, story }: Entry): string | null {
   const isPlain = (traffic ?? dedupe ?? family ?? guard) === undefined && unwinds !== true
   const isNew = story === undefined || isBlank(story)
   if (isPlain && isNew) return null
+  if (isNew && family !== undefined && isOnly(family, job)) return familyText(family)
   if (isNew) return JSON.stringify({ traffic, dedupe, family, guard, unwinds: unwinds || undefined })
   const rest: Rest = {
     traffic,
@@ -245,6 +246,22 @@ function restText({ job, story }: Entry): string | null {
   const text = JSON.stringify(rest)
   return text === '{}' ? null : text
 }
+
+function isOnly(family: NewFamily, { traffic, dedupe, guard, unwinds }: NewJob): boolean {
+  return (traffic ?? dedupe ?? guard) === undefined && unwinds !== true && isPlainChild(family)
+}
+
+/** Children of a flow have one family between them. */
+function familyText(family: NewFamily): string {
+  let text = familyTexts.get(family)
+  if (text === undefined) {
+    text = JSON.stringify({ family })
+    familyTexts.set(family, text)
+  }
+  return text
+}
+
+const familyTexts = new WeakMap<NewFamily, string>()
 
 /** Nothing has happened to the job that its row would tell. */
 function isBlank(story: Story): boolean {

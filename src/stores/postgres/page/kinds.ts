@@ -167,9 +167,7 @@ function makeQueue({ num, name, paused, traffic }: QueueRow, parts: QueueParts):
     paused,
     traffic,
     lines: lanes.map((lane) => parts.line(num, lane)),
-    get trafficLines() {
-      return lanes.map((lane) => parts.trafficLines(num, lane))
-    },
+    trafficLines: (lane) => parts.trafficLines(num, lane),
   }
 }
 

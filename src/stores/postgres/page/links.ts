@@ -65,9 +65,16 @@ export class PagedLinks implements Links {
   changes() {
     const added: LinkRow[] = []
     const kept: LinkRow[] = []
+    let last: Link | undefined
+    let lastRow: LinkRow | undefined
     for (const link of this.#links.values()) {
       if (link === undefined) continue
-      const row = writeLink(this.#parent, link)
+      const isLike = last !== undefined && areAlike(last, link)
+      const row: LinkRow = isLike
+        ? { ...(lastRow as LinkRow), child: link.child }
+        : writeLink(this.#parent, link)
+      last = link
+      lastRow = row
       const before = this.#rows.get(link.child)
       if (before === undefined) added.push(row)
       else if (!isSame({ ...row }, { ...before }) || this.#fansForgotten) kept.push(row)
@@ -111,6 +118,13 @@ function readLink({ child, fan, ended_at, result, state }: LinkRow): Link {
     link.result = result ?? undefined
   }
   return link
+}
+
+/** Whether they are written alike, but for the child. */
+function areAlike(one: Link, other: Link): boolean {
+  for (const key in other)
+    if (key !== 'child' && one[key as keyof Link] !== other[key as keyof Link]) return false
+  return true
 }
 
 function writeLink(parent: number, link: Link): LinkRow {

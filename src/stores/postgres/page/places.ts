@@ -1,3 +1,4 @@
+import { laneCount } from '../../../core/lanes.js'
 import { closedBreaker } from '../../../core/traffic/breaker.js'
 import type { Gate, LineShare } from '../../../core/traffic/gate.js'
 import { noQuarantine } from '../../../core/traffic/quarantine.js'
@@ -97,7 +98,7 @@ export class PagedPlaces implements PlaceBooks {
   readonly #gates = new Map<string, PagedGate | undefined>()
   readonly #byNum = new Map<number, PagedGate>()
   #lines: TrafficLine[] | undefined
-  readonly #byLane = new Map<string, readonly TrafficLine[]>()
+  readonly #byLane = new Map<number, readonly TrafficLine[]>()
   readonly #looksAgain: { scope: string; owner: string; due: number }[] = []
 
   constructor(page: Page, parts: PlaceParts) {
@@ -153,7 +154,7 @@ export class PagedPlaces implements PlaceBooks {
   }
 
   linesOf(queue: number, lane: number): readonly TrafficLine[] {
-    const key = `${queue} ${lane}`
+    const key = queue * laneCount + lane
     let lines = this.#byLane.get(key)
     if (lines === undefined) {
       const name = this.#parts.queueName(queue)

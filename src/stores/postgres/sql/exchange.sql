@@ -35,13 +35,8 @@ CREATE OR REPLACE FUNCTION {schema}.exchange_{set}(
   OUT at bigint, OUT lost text, OUT seqs text, OUT kinds text, OUT created text, OUT limits text,
   OUT ids text, OUT inputs text, OUT extras text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 SET lock_timeout = '250ms'
 AS $$
 DECLARE

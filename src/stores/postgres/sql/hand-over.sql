@@ -5,11 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.hand_over_{set}(
   now bigint, kind int, limits int[], ids text, inputs text, worker text, claim text, lease bigint, lines int[],
   OUT at bigint, OUT first bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
+{steady}
 AS $$
 DECLARE
   id_list text[] := string_to_array(ids, chr(30));

@@ -22,11 +22,7 @@ CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET jit = off
+{steady}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);

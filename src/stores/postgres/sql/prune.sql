@@ -3,13 +3,8 @@
 -- are left to the desk, which knows which of them are needed.
 CREATE OR REPLACE FUNCTION {schema}.prune_{set}(now bigint, most int, keep bigint) RETURNS int
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);

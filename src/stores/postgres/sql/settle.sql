@@ -225,13 +225,8 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.end_exactly_{set}(
   at bigint, starts bigint[], settled bigint[], results text) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 DECLARE
   asked bigint := 0; forgets boolean := false; keeps boolean := false;

@@ -56,13 +56,8 @@ CREATE OR REPLACE FUNCTION {schema}.tell_waiting_{set}(
   held bigint[], exactly int,
   OUT seqs text, OUT kinds text, OUT created text, OUT limits text, OUT ids text, OUT inputs text, OUT extras text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
+{steady}
+{nested}
 AS $$
 BEGIN
   DELETE FROM {schema}.waiting w USING generate_series(1, cardinality(held), 2) s (i)
