@@ -9,7 +9,7 @@ import {
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { type Entry, storyOf } from './entry.js'
-import { isWaiting, knows, Parenthood } from './parenthood.js'
+import { isWaiting, knows, type Link, Parenthood } from './parenthood.js'
 import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 
@@ -33,19 +33,15 @@ export function join(tables: Tables, job: NewJob, building: Building): 'joined' 
   const isBuilt = (id: string) => building.by === id || building.parents.has(id)
   if (!links.every(({ id }, i) => takesChildren(asParent(parents[i]), isBuilt(id)))) return 'orphaned'
   links.forEach((link, i) => {
-    addLink(tables, parents[i] as Entry, link, job)
+    const parent = parents[i] as Entry
+    parenthoodOf(tables, parent).add(newLink(parent.job.id, link, job))
   })
   return 'joined'
 }
 
-function addLink(
-  tables: Tables,
-  parent: Entry,
-  { onFailure, wakes, undo, fan }: ParentLink,
-  child: NewJob,
-): void {
-  parenthoodOf(tables, parent).add({
-    parent: parent.job.id,
+export function newLink(parent: string, { onFailure, wakes, undo, fan }: ParentLink, child: NewJob): Link {
+  return {
+    parent,
     child: child.id,
     name: child.name,
     node: child.family?.node,
@@ -58,7 +54,7 @@ function addLink(
     result: undefined,
     failure: undefined,
     undone: false,
-  })
+  }
 }
 
 function asParent(entry: Entry | undefined) {

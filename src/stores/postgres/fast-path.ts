@@ -4,20 +4,22 @@ import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
 import type { Exchanger } from './exchange.js'
 import { type Inserter, isPlain } from './insert.js'
+import type { Joining } from './joining.js'
 import type { Names } from './names.js'
 import type { Prompt, Sent } from './prompt.js'
 
 /** What the functions of the fast path say when it is not for them: not plain, or in other hands. */
 const forDesk: ReadonlySet<string> = new Set(['MR001', '55P03', '40P01', '54000'])
 
-/** The same for jobs in a script with others; also when an id exists. */
-const noPrompt: ReadonlySet<string> = new Set([...forDesk, '23505'])
+/** The same for jobs that must be new. */
+const forDeskOrKnown: ReadonlySet<string> = new Set([...forDesk, '23505'])
 
 export interface FastPathParts {
   readonly connection: Connection
   readonly names: Names
   readonly inserter: Inserter
   readonly exchanger: Exchanger
+  readonly joining: Joining
   readonly prompt: Prompt
 }
 
@@ -43,12 +45,20 @@ export class FastPath {
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
   ): Promise<Sent | undefined> {
     const { prompt, inserter, connection } = this.#parts
-    if (!this.takes(jobs)) return undefined
+    if (!this.takes(jobs)) return this.#join(jobs)
     if (prompt.takes(jobs)) {
-      const sent = await unless(noPrompt, () => prompt.insert(jobs, alone))
+      const sent = await unless(forDeskOrKnown, () => prompt.insert(jobs, alone))
       if (sent !== undefined) return sent
     }
     const inserted = await unless(forDesk, () => inserter.insert(connection, jobs))
+    return inserted && { ...inserted, isTold: false }
+  }
+
+  /** An id that exists is for the desk too: it may be a child that was added before. */
+  async #join(jobs: readonly NewJob[]): Promise<Sent | undefined> {
+    const { joining, names } = this.#parts
+    if (!joining.takes(jobs) || names.limited.has(jobs[0]?.queue as string)) return undefined
+    const inserted = await unless(forDeskOrKnown, () => joining.insert(jobs))
     return inserted && { ...inserted, isTold: false }
   }
 

@@ -9,6 +9,7 @@ import {
   exchange,
   handOver,
   insert,
+  joining,
   kind,
   load,
   mark,
@@ -19,7 +20,20 @@ import {
   tell,
 } from './sql.generated.js'
 
-export const functions = [kind, mark, insert, enqueue, take, settle, tell, exchange, handOver, done, prune]
+export const functions = [
+  kind,
+  mark,
+  insert,
+  joining,
+  enqueue,
+  take,
+  settle,
+  tell,
+  exchange,
+  handOver,
+  done,
+  prune,
+]
 
 /** Plans must not depend on what the server knows of the tables, which may be nothing, or old. */
 export const planner = ['enable_seqscan = off', 'enable_bitmapscan = off', 'jit = off']

@@ -1,6 +1,7 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest } from '../../core/store.js'
 import { leaseToken } from '../ledger/token.js'
+import { areAlike } from './alike.js'
 import { newlyClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
 import { separator } from './literal.js'
@@ -29,7 +30,7 @@ export class HandOver {
     const [first] = jobs
     if (first === undefined || jobs.length > room.shared + (room.own[first.lane] ?? 0)) return false
     if (!picks.some(({ queue, lane }) => queue === first.queue && lane === first.lane)) return false
-    return jobs.every((job) => isBare(job) && isLike(job, first)) && areApart(jobs)
+    return areAlike(jobs)
   }
 
   /** Rejects with 23505 or MR001 when nothing was done. */
@@ -65,22 +66,4 @@ export class HandOver {
       readyAt: told.at,
     }))
   }
-}
-
-function isBare({ overrides, tags, search, metadata }: NewJob): boolean {
-  return (overrides ?? tags ?? search ?? metadata) === undefined
-}
-
-function isLike(a: NewJob, b: NewJob): boolean {
-  return (
-    a.name === b.name &&
-    a.queue === b.queue &&
-    a.lane === b.lane &&
-    a.maxAttempts === b.maxAttempts &&
-    a.maxCrashes === b.maxCrashes
-  )
-}
-
-function areApart(jobs: readonly NewJob[]): boolean {
-  return jobs.length === 1 || new Set(jobs.map(({ id }) => id)).size === jobs.length
 }

@@ -53,6 +53,7 @@ import { FastPath } from './fast-path.js'
 import { HandOver } from './hand-over.js'
 import { HandlerTransaction } from './handler-transaction.js'
 import { Inserter } from './insert.js'
+import { Joining } from './joining.js'
 import { Names } from './names.js'
 import { deskNeeds } from './needs.js'
 import { News, signalsOf } from './news.js'
@@ -131,7 +132,8 @@ export class PostgresStore implements Store {
     const exchanger = new Exchanger(connection, names, schema, now)
     const handOver = new HandOver(connection, names, schema, now)
     const prompt = new Prompt({ connection, inserter, exchanger, handOver, subscribers, wakeUps })
-    const fastPath = new FastPath({ connection, names, inserter, exchanger, prompt })
+    const joining = new Joining(connection, names, schema, now)
+    const fastPath = new FastPath({ connection, names, inserter, exchanger, joining, prompt })
     const news = new News(subscribers, wakeUps, exchanger)
     const desk = new Desk(schema, clock)
     const atDesk = new AtDesk(connection, desk, names, news)

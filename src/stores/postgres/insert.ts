@@ -10,10 +10,14 @@ import type { Query } from './tx/library.js'
 
 /** Nothing but its queue can hold it up, and its end means nothing to others. */
 export function isPlain(job: NewJob): boolean {
+  return job.family === undefined && isPlainAmongOthers(job)
+}
+
+/** The same, whatever its family is. */
+export function isPlainAmongOthers(job: NewJob): boolean {
   return (
     job.traffic === undefined &&
     job.dedupe === undefined &&
-    job.family === undefined &&
     job.guard === undefined &&
     job.unwinds !== true &&
     // A list of texts could not hold it.
@@ -242,5 +246,5 @@ function concluded(
   return { results, ready, soonest }
 }
 
-const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
+export const insertedPending: InsertResult = { status: 'inserted', state: 'pending' }
 const insertedScheduled: InsertResult = { status: 'inserted', state: 'scheduled' }

@@ -459,6 +459,7 @@ export const insert = `
 --   overrides, tags, search, metadata    JSON texts
 --   fresh      these ids are new, as far as the caller knows: a fifth faster; if one is not, 23505 and nothing is done.
 --              Not inside a transaction of the user's, which that would end
+--   child_of, rest         as in \`job\`, one for all: of jobs that are fresh, of one kind and ready; see joining.sql
 -- Out.
 --   at         the time that it used: jobs due later are scheduled
 --   duplicates null, or 'index:state,…' of the jobs that were not added, index from 0, state as in job.state of the
@@ -468,6 +469,7 @@ export const insert = `
 CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
   delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
+  child_of bigint DEFAULT NULL, rest text DEFAULT NULL,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 {steady}
@@ -490,8 +492,9 @@ BEGIN
   END IF;
   IF simple AND fresh THEN
     -- An insert that may meet a conflict is logged twice.
-    INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input)
-    SELECT bases[u.i / 128 + 1] + u.i % 128, at, kinds[1], limits[1], limits[2], 0, false, u.id, u.input
+    INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, child_of, rest)
+    SELECT bases[u.i / 128 + 1] + u.i % 128, at, kinds[1], limits[1], limits[2], 0, false, u.id, u.input,
+      insert_jobs_{set}.child_of, insert_jobs_{set}.rest
     FROM (
       SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input
     ) u;
@@ -615,6 +618,41 @@ CREATE OR REPLACE FUNCTION {schema}.floats_{set}(list json) RETURNS float8[]
 LANGUAGE sql STABLE
 AS $$
   SELECT CASE WHEN json_typeof(list) = 'array' THEN ARRAY(SELECT e::float8 FROM json_array_elements_text(list) e) END
+$$;
+`
+
+export const joining = `
+-- join(now, kind, limits, ids, inputs, parent, rest, link) -> at: adds children of a job that waits for others, all of one kind and
+-- alike but for their ids and inputs. What goes in and comes out as for insert_jobs; besides
+--   parent     its id
+--   rest, link             as in \`job.rest\` and \`link.state\`, one for all
+-- Errors. 23505: an id is not new, or was a child of that job before. MR001: the parent takes no more of them, or not here; or a
+-- queue has limits. Nothing was done, and the desk has to do it.
+CREATE OR REPLACE FUNCTION {schema}.join_{set}(
+  now bigint, kind int, limits int[], ids text, inputs text, parent text, rest text, link text, OUT at bigint)
+LANGUAGE plpgsql
+{steady}
+AS $$
+DECLARE
+  id_list text[] := string_to_array(ids, chr(30));
+  above bigint := (SELECT j.seq FROM {schema}.job j WHERE j.id = parent);
+BEGIN
+  -- First: who changes the parent has this row, and what is read after it is as they left it.
+  PERFORM 1 FROM {schema}.parent p WHERE p.seq = above FOR UPDATE;
+  IF NOT EXISTS (
+    SELECT 1 FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq
+    WHERE p.seq = above AND j.id = join_{set}.parent AND j.state = 4 AND p.waiting > 0 AND p.doomed IS NULL
+  ) THEN
+    RAISE SQLSTATE 'MR001' USING MESSAGE = 'parent';
+  END IF;
+  SELECT i.at INTO at FROM {schema}.insert_jobs_{set}(
+    now, ARRAY[kind], limits, ids, inputs, NULL, NULL, NULL, NULL, NULL, NULL, true, above, rest) i;
+  INSERT INTO {schema}.link (parent, child, state) SELECT above, u.id, link FROM unnest(id_list) u (id);
+  UPDATE {schema}.parent p
+  SET waiting = p.waiting + cardinality(id_list),
+    state = jsonb_set(p.state::jsonb, '{size}', to_jsonb((p.state::json->>'size')::int + cardinality(id_list)))::text
+  WHERE p.seq = above;
+END
 $$;
 `
 

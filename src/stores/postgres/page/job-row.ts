@@ -252,7 +252,7 @@ function isOnly(family: NewFamily, { traffic, dedupe, guard, unwinds }: NewJob):
 }
 
 /** Children of a flow have one family between them. */
-function familyText(family: NewFamily): string {
+export function familyText(family: NewFamily): string {
   let text = familyTexts.get(family)
   if (text === undefined) {
     text = JSON.stringify({ family })

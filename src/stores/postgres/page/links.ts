@@ -127,7 +127,7 @@ function areAlike(one: Link, other: Link): boolean {
   return true
 }
 
-function writeLink(parent: number, link: Link): LinkRow {
+export function writeLink(parent: number, link: Link): LinkRow {
   const { child, fan = null, end, endedAt = 0, result = null } = link
   const state = { ...link, child: undefined, fan: undefined }
   if (end !== 'completed')

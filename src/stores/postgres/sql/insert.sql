@@ -11,6 +11,7 @@
 --   overrides, tags, search, metadata    JSON texts
 --   fresh      these ids are new, as far as the caller knows: a fifth faster; if one is not, 23505 and nothing is done.
 --              Not inside a transaction of the user's, which that would end
+--   child_of, rest         as in `job`, one for all: of jobs that are fresh, of one kind and ready; see joining.sql
 -- Out.
 --   at         the time that it used: jobs due later are scheduled
 --   duplicates null, or 'index:state,…' of the jobs that were not added, index from 0, state as in job.state of the
@@ -20,6 +21,7 @@
 CREATE OR REPLACE FUNCTION {schema}.insert_jobs_{set}(
   now bigint, kinds int[], limits int[], ids text, inputs text,
   delays float8[], run_ats float8[], overrides text, tags text, search text, metadata text, fresh boolean,
+  child_of bigint DEFAULT NULL, rest text DEFAULT NULL,
   OUT at bigint, OUT duplicates text)
 LANGUAGE plpgsql
 {steady}
@@ -42,8 +44,9 @@ BEGIN
   END IF;
   IF simple AND fresh THEN
     -- An insert that may meet a conflict is logged twice.
-    INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input)
-    SELECT bases[u.i / 128 + 1] + u.i % 128, at, kinds[1], limits[1], limits[2], 0, false, u.id, u.input
+    INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, child_of, rest)
+    SELECT bases[u.i / 128 + 1] + u.i % 128, at, kinds[1], limits[1], limits[2], 0, false, u.id, u.input,
+      insert_jobs_{set}.child_of, insert_jobs_{set}.rest
     FROM (
       SELECT generate_series(0, n - 1) AS i, unnest(id_list) AS id, unnest(string_to_array(inputs, sep)) AS input
     ) u;
