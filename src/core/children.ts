@@ -53,12 +53,15 @@ export class Children {
   }
 
   async *#all(name: string | undefined): AsyncGenerator<Child, void, undefined> {
-    let cursor: string | undefined
-    do {
-      const page = await this.#read({ name, given: true }, cursor)
-      yield* page.children
-      cursor = page.cursor
-    } while (cursor !== undefined)
+    const read = (cursor?: string) => this.#read({ name, given: true }, cursor)
+    let next: Promise<ChildPage> | undefined = read()
+    while (next !== undefined) {
+      const { children, cursor }: ChildPage = await next
+      // The next page is on its way while this one is looked at; whoever stops here never hears that it failed.
+      next = cursor === undefined ? undefined : read(cursor)
+      next?.catch(() => {})
+      yield* children
+    }
   }
 }
 

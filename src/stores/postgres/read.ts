@@ -20,6 +20,7 @@ import type { AtDesk } from './at-desk.js'
 import type { Connection } from './connection.js'
 import type { Desk } from './desk.js'
 import { readSchedule } from './page/codecs.js'
+import { linksNeed } from './page/links.js'
 import { Needs } from './page/needs.js'
 import type { GateRow } from './page/places.js'
 import { readStep } from './page/steps.js'
@@ -34,6 +35,8 @@ export class Reader {
   readonly #desk: Desk
   readonly #statements: Statements
   readonly #now: () => number | null
+  /** Whose links were read last, and where it was: who reads a page of them reads the next one too. */
+  #parent: { readonly id: string; readonly seq: number } | undefined
 
   constructor(connection: Connection, atDesk: AtDesk, desk: Desk, schema: string, now: () => number | null) {
     this.#connection = connection
@@ -118,12 +121,17 @@ export class Reader {
   }
 
   links(query: LinkQuery): Promise<LinkPage> {
+    const { parents } = query
     const needs = new Needs()
-    for (const id of query.parents) needs.key('place', id)
+    for (const id of parents) needs.key('place', id)
+    if (this.#parent !== undefined && parents[0] === this.#parent.id)
+      needs.window(linksNeed(this.#parent.seq, startOf(query)[1], sizeOf(query)))
     return this.#atDesk.look(
       (tables) => {
-        if (query.parents.length > 1) readAhead(tables, query)
-        return links((id) => tables.linksOf(id), query)
+        if (parents.length > 1) readAhead(tables, query)
+        const page = links((id) => tables.linksOf(id), query)
+        this.#parent = parents.length === 1 ? tables.placeOf(parents[0] as string) : undefined
+        return page
       },
       { needs },
     )

@@ -136,9 +136,9 @@ interface ParentState
   readonly fanLinks: number
 }
 
-function readParenthood(page: Page, { seq, parent, waiting, doomed }: JobRow): Parenthood {
+function readParenthood(page: Page, { seq, id, parent, waiting, doomed }: JobRow): Parenthood {
   const state = JSON.parse(parent as string) as ParentState
-  const links = new PagedLinks(page, seq, { size: state.size, fanned: state.fanLinks })
+  const links = new PagedLinks(page, { seq, id }, { size: state.size, fanned: state.fanLinks })
   const parenthood = new Parenthood(links)
   const { fanned, failed, failedFanned, open, alarmed, replays, compensated } = state
   Object.assign(parenthood, { waiting, fanned, failed, failedFanned, open, alarmed, replays, compensated })

@@ -1,5 +1,6 @@
 import type { Link, Links } from '../../ledger/parenthood.js'
 import { isSame } from './book.js'
+import type { WindowNeed } from './needs.js'
 import type { Page } from './page.js'
 
 export interface LinkRow {
@@ -16,18 +17,25 @@ export interface LinkRow {
 export class PagedLinks implements Links {
   readonly #page: Page
   readonly #parent: number
+  readonly #id: string
   readonly #isNew: boolean
   readonly #links = new Map<string, Link | undefined>()
   /** As they were read. */
   readonly #rows = new Map<string, LinkRow>()
+  #last: { readonly state: string; readonly told: Told } = { state: '', told: { name: '' } }
   /** Those of its steps, as they are stored, are no longer its own. */
   #fansForgotten = false
   size: number
   fanned: number
 
-  constructor(page: Page, parent: number, counts: { size: number; fanned: number } | undefined) {
+  constructor(
+    page: Page,
+    parent: { readonly seq: number; readonly id: string },
+    counts: { size: number; fanned: number } | undefined,
+  ) {
     this.#page = page
-    this.#parent = parent
+    this.#parent = parent.seq
+    this.#id = parent.id
     this.#isNew = counts === undefined
     this.size = counts?.size ?? 0
     this.fanned = counts?.fanned ?? 0
@@ -83,20 +91,31 @@ export class PagedLinks implements Links {
   }
 
   #storedAfter(child: string, count: number): Link[] {
-    const need = { shelf: 'links', scope: [this.#parent, child], from: { rank: 0, seq: 0 } }
+    const need = linksNeed(this.#parent, child, count)
     const window = this.#page.window(need.shelf, need.scope, need.from)
     if (window === undefined || (!window.isComplete && window.rows.length < count))
-      return this.#page.lacks({ ...need, count })
+      return this.#page.lacks(need)
     return window.rows.flatMap((row) => this.#ofRow(row as LinkRow) ?? [])
   }
 
   #ofRow(row: LinkRow): Link | undefined {
     if (this.#links.has(row.child)) return this.#links.get(row.child)
     this.#rows.set(row.child, row)
-    const link = this.#fansForgotten && row.fan !== null ? undefined : readLink(row)
+    const isForgotten = this.#fansForgotten && row.fan !== null
+    const link = isForgotten ? undefined : readLink(this.#id, row, this.#told(row.state))
     this.#links.set(row.child, link)
     return link
   }
+
+  /** Most are told the same. */
+  #told(state: string): Told {
+    if (state !== this.#last.state) this.#last = { state, told: JSON.parse(state) as Told }
+    return this.#last.told
+  }
+}
+
+export function linksNeed(parent: number, child: string, count: number): WindowNeed {
+  return { shelf: 'links', scope: [parent, child], from: { rank: 0, seq: 0 }, count }
 }
 
 export function linkKey(parent: number, child: string): string {
@@ -107,18 +126,30 @@ export function childIn(key: string): string {
   return key.slice(key.indexOf('\n') + 1)
 }
 
-/** Changes what it has read, without a copy: a parent may have a hundred thousand of them. */
-function readLink({ child, fan, ended_at, result, state }: LinkRow): Link {
-  const link = JSON.parse(state) as { -readonly [K in keyof Link]: Link[K] }
-  link.child = child
-  link.fan = fan ?? undefined
-  if (ended_at !== null) {
-    link.end = 'completed'
-    link.endedAt = ended_at
-    link.result = result ?? undefined
+/** Of a link: what it would be without is left out, and what has a column of its own. */
+type Told = Partial<Omit<Link, 'parent' | 'child' | 'fan'>> & Pick<Link, 'name'>
+
+function readLink(parent: string, row: LinkRow, told: Told): Link {
+  const { child, fan, ended_at, result } = row
+  const isCompleted = ended_at !== null
+  return {
+    parent,
+    child,
+    name: told.name,
+    node: told.node,
+    onFailure: told.onFailure ?? usualPolicy,
+    wakes: told.wakes ?? false,
+    undo: told.undo,
+    fan: fan ?? undefined,
+    end: isCompleted ? 'completed' : told.end,
+    endedAt: isCompleted ? ended_at : told.endedAt,
+    result: isCompleted ? (result ?? undefined) : told.result,
+    failure: told.failure,
+    undone: told.undone ?? false,
   }
-  return link
 }
+
+const usualPolicy = 'fail'
 
 /** Whether they are written alike, but for the child. */
 function areAlike(one: Link, other: Link): boolean {
@@ -128,10 +159,37 @@ function areAlike(one: Link, other: Link): boolean {
 }
 
 export function writeLink(parent: number, link: Link): LinkRow {
-  const { child, fan = null, end, endedAt = 0, result = null } = link
-  const state = { ...link, child: undefined, fan: undefined }
-  if (end !== 'completed')
-    return { parent, child, fan, ended_at: null, result: null, state: JSON.stringify(state) }
-  const others = { ...state, end: undefined, endedAt: undefined, result: undefined }
-  return { parent, child, fan, ended_at: endedAt, result, state: JSON.stringify(others) }
+  const {
+    child,
+    name,
+    node,
+    onFailure,
+    wakes,
+    undo,
+    fan = null,
+    end,
+    endedAt,
+    result,
+    failure,
+    undone,
+  } = link
+  const isCompleted = end === 'completed'
+  const told: { [K in keyof Told]: Told[K] | undefined } = {
+    name,
+    node,
+    onFailure: onFailure === usualPolicy ? undefined : onFailure,
+    wakes: wakes || undefined,
+    undo,
+    ...(isCompleted ? {} : { end, endedAt, result }),
+    failure,
+    undone: undone || undefined,
+  }
+  return {
+    parent,
+    child,
+    fan,
+    ended_at: isCompleted ? (endedAt ?? 0) : null,
+    result: isCompleted ? (result ?? null) : null,
+    state: JSON.stringify(told),
+  }
 }

@@ -249,14 +249,19 @@ export class PagedTables extends Tables {
     return new PagedSteps(this.page, seq, true)
   }
 
-  newLinks({ seq }: Entry): PagedLinks {
-    return new PagedLinks(this.page, seq, undefined)
+  newLinks({ seq, job }: Entry): PagedLinks {
+    return new PagedLinks(this.page, { seq, id: job.id }, undefined)
   }
 
   /** The same without its parent, for whoever only reads them. */
   linksOf(id: string): PagedLinks | undefined {
+    const place = this.placeOf(id)
+    return place && new PagedLinks(this.page, place, { size: 0, fanned: 0 })
+  }
+
+  placeOf(id: string): { readonly id: string; readonly seq: number } | undefined {
     const row = this.page.row<{ seq: number }>('place', id)
-    return row === null ? undefined : new PagedLinks(this.page, row.seq, { size: 0, fanned: 0 })
+    return row === null ? undefined : { id, seq: row.seq }
   }
 
   keysOfRunning(): ReadonlySet<string> {
