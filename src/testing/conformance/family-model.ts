@@ -128,8 +128,18 @@ class FamilyRun {
         return waits === 'no' ? newJob({ id }) : parent({ id }, { waits, patience: 5_000 })
       return childOf(parents, { id }, { onFailure: step.policy, wakes: step.wakes, waits })
     })
+    const [only] = jobs
+    if (jobs.length === 1 && only?.family?.waits === 'no') jobs.push(...this.#twinsOf(only))
     this.#inserts.push(jobs)
     await this.#add(jobs)
+  }
+
+  /** Sometimes: they differ in nothing but their ids, which an engine may make use of. */
+  #twinsOf(job: NewJob): NewJob[] {
+    if (this.#serial % 2 === 0) return []
+    const twins = [1, 2].map(() => ({ ...job, id: this.#newId() }))
+    if (this.#wakes.has(job.id)) for (const { id } of twins) this.#wakes.add(id)
+    return twins
   }
 
   async #add(jobs: readonly NewJob[]): Promise<void> {

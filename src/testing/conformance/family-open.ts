@@ -1,7 +1,8 @@
 /** Parents that get children while they wait or run, and that are woken before the last of them has ended. */
 import assert from 'node:assert/strict'
+import type { NewJob } from '../../core/job.js'
 import { waiting } from '../../core/lifecycle.js'
-import { childOf, countsOf, endNext, parent } from './family-jobs.js'
+import { cancelCommand, childOf, countsOf, endNext, linksOf, parent, statuses } from './family-jobs.js'
 import {
   claim,
   claimOne,
@@ -9,6 +10,7 @@ import {
   die,
   insertOne,
   lease,
+  newJob,
   read,
   rescue,
   settle,
@@ -36,6 +38,54 @@ export function familyOpenTests(test: Test): void {
     await store.insert([empty])
     await store.operate({ ids: [empty.id] }, { do: 'seal' })
     assert.equal(await stateOf(store, empty.id), 'pending')
+  })
+
+  test('children that differ in nothing but their inputs come later, each once', async ({ store }) => {
+    const [top, gone] = [parent({}, { waits: 'open' }), parent({}, { waits: 'open' })]
+    await store.insert([top, gone])
+    const twins = (of: NewJob, count: number) => {
+      const first = childOf([of])
+      return Array.from({ length: count }, (_, n) => ({ ...first, id: `${first.id}.${n}`, input: `${n}` }))
+    }
+    const [some, more] = [twins(top, 5), twins(top, 3)]
+    assert.deepEqual(statuses(await store.insert(some)), [
+      'inserted',
+      'inserted',
+      'inserted',
+      'inserted',
+      'inserted',
+    ])
+    assert.deepEqual(await countsOf(store, top.id), { children: 5, waiting: 6, failed: 0 })
+    assert.equal((await read(store, `${some[3]?.id}`)).input, '3')
+    const links = await linksOf(store, { parents: [top.id] })
+    assert.deepEqual(
+      links.map(({ parent: of, child, end, onFailure }) => [of, child, end, onFailure]),
+      some.map(({ id }) => [top.id, id, undefined, 'fail']),
+    )
+
+    // One of them is over, and forgotten.
+    assert.equal(await endNext(store, complete(undefined, { completed: 0, dead: 0 })), some[0]?.id)
+    assert.deepEqual(
+      statuses(await store.insert(some)),
+      some.map(() => 'duplicate'),
+    )
+    const both = [some[1] as NewJob, ...more]
+    assert.deepEqual(statuses(await store.insert(both)), ['duplicate', 'inserted', 'inserted', 'inserted'])
+    assert.deepEqual(await countsOf(store, top.id), { children: 8, waiting: 8, failed: 0 })
+
+    await store.operate({ ids: [gone.id] }, cancelCommand)
+    const late = twins(gone, 2)
+    assert.deepEqual(statuses(await store.insert(late)), ['orphaned', 'orphaned'])
+    assert.deepEqual(statuses(await store.insert(twins(newJob(), 2))), ['orphaned', 'orphaned'])
+    assert.deepEqual(await store.get(late.map(({ id }) => id)), [undefined, undefined])
+
+    await store.operate({ ids: [top.id] }, { do: 'seal' })
+    for (let left = 7; left > 0; left--) {
+      assert.equal(await stateOf(store, top.id), 'blocked')
+      await endNext(store)
+    }
+    assert.equal(await stateOf(store, top.id), 'pending')
+    assert.deepEqual(statuses(await store.insert(twins(top, 1))), ['orphaned'])
   })
 
   test('an open parent wakes when its patience is over, not before, and not once it is sealed', async ({
