@@ -1,9 +1,14 @@
-/** What the desk reads of tables that grow must cost what is read, whatever the server knows of them, which may be nothing. */
-import { expect, test } from 'vitest'
+/** What is read of tables that grow must cost what is read, whatever the server knows of them: nothing, or that they are empty. */
+import type { Store } from 'millrace'
+import { PostgresStore } from 'millrace/postgres'
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
 import { planner } from '../../src/stores/postgres/functions.js'
 import type { Value } from '../../src/stores/postgres/literal.js'
 import { looking } from '../../src/stores/postgres/statements.js'
-import { asAdmin, freshSchema, open } from './postgres.js'
+import { childOf, parent } from '../../src/testing/conformance/family-jobs.js'
+import { claimRequest, complete, die, newJob, retryIn } from '../../src/testing/conformance/helpers.js'
+import { asAdmin, freshSchema, notOurs, open, serverUrl } from './postgres.js'
 
 type Asked = readonly [statement: string, values: readonly Value[]]
 
@@ -42,6 +47,7 @@ const keys: readonly Asked[] = [
 interface Plan {
   readonly 'Node Type': string
   readonly 'Relation Name'?: string
+  readonly 'Index Cond'?: string
   readonly Plans?: readonly Plan[]
 }
 
@@ -79,4 +85,144 @@ async function nodesOf(name: string, values: readonly Value[]): Promise<Node[]> 
 function* walk({ 'Node Type': type, 'Relation Name': of, Plans = [] }: Plan): Generator<Node> {
   yield { type, of, isRead: type === 'Seq Scan' || type.startsWith('Bitmap') }
   for (const plan of Plans) yield* walk(plan)
+}
+
+test('what is claimed is told in its order, after all of a schema was vacuumed', async () => {
+  const schema = freshSchema()
+  await emptyAndVacuumed(schema)
+  const store = await openStore(schema)
+  const jobs = ['first', 'second'].map((queue) => newJob({ queue, name: `of-${queue}` }))
+  await store.insert(jobs)
+  const { claimed } = await store.exchange({
+    worker: 'worker',
+    settlements: [],
+    claim: claimRequest(2, ['second', 'first']),
+  })
+  expect(claimed.map(({ id, queue, name }) => ({ id, queue, name }))).toEqual(
+    jobs.map(({ id, queue, name }) => ({ id, queue, name })).reverse(),
+  )
+})
+
+test.skipIf(notOurs)('no plan that was made for empty tables goes through all of one', async () => {
+  const schema = freshSchema()
+  await emptyAndVacuumed(schema)
+  const plans: { readonly query: string; readonly plan: Plan }[] = []
+  const pool = new pg.Pool({ connectionString: serverUrl(), max: 2 })
+  onTestFinished(() => pool.end())
+  const asked = new Set<string>()
+  pool.on('connect', (client) => {
+    const { query } = client
+    client.query = ((asks: { text: string }, ...rest: []) => {
+      asked.add(asks.text?.trim())
+      return query.call(client, asks as never, ...rest)
+    }) as never
+    client.on('notice', ({ message = '' }) => {
+      const at = message.indexOf('{')
+      if (!message.includes('plan:') || at < 0) return
+      const { 'Query Text': query, Plan: plan } = JSON.parse(message.slice(at))
+      plans.push({ query, plan })
+    })
+    void client.query(explainAll)
+  })
+  const store = await openStore(schema, pool)
+  await live(store)
+
+  expect(plans.length).toBeGreaterThan(100)
+  // What is asked by itself is planned for what is there; the plans of functions are kept.
+  const kept = plans.filter(({ query }) => !asked.has(query.trim()))
+  const through = kept.flatMap(({ query, plan }) =>
+    [...scansOf(plan)].filter(goesThrough).map((scan) => `${scan['Relation Name']}: ${query.trim()}`),
+  )
+  expect([...new Set(through)]).toEqual([
+    expect.stringContaining('ORDER BY d.expires_at, d.last FOR UPDATE SKIP LOCKED'),
+  ])
+})
+
+/** All but the one that goes through what was kept, in the order in which it expires, and stops at what has not. */
+const large: ReadonlySet<unknown> = new Set(['job', 'link', 'waiting', 'mark', 'done', 'gate'])
+
+function goesThrough(scan: Plan): boolean {
+  return large.has(scan['Relation Name']) && scan['Index Cond'] === undefined
+}
+
+/** Some of what may happen to jobs. */
+async function live(store: Store): Promise<void> {
+  const top = parent({ queue: 'b' }, { waits: 'open' })
+  const child = childOf([top], { queue: 'a' })
+  await store.configure({
+    gate: { of: 'queue', name: 'c' },
+    change: { limit: { concurrency: 5 } },
+    declared: false,
+  })
+  for (let round = 0; round < 3; round++) {
+    await store.insert(['a', 'b', 'a'].map((queue, lane) => newJob({ queue, lane, name: queue })))
+    await store.insert(['a', 'b'].map((queue) => newJob({ queue, tags: ['tag'], delay: round })))
+    await store.insert([
+      newJob({ queue: 'c' }),
+      newJob({ queue: 'c', traffic: { gated: false, group: 'g', key: undefined } }),
+    ])
+    await store.insert(
+      round === 0 ? [top] : [1, 2].map((n) => ({ ...child, id: `${child.id}-${round}-${n}` })),
+    )
+    const { claimed } = await store.exchange({
+      worker: 'w',
+      settlements: [],
+      claim: claimRequest(50, ['c', 'b', 'a']),
+    })
+    const settlements = claimed.map(({ id, token }, i) => {
+      const outcome = [complete(), complete(undefined, { completed: 0, dead: 0 }), retryIn(1), die()][i % 4]
+      return { id, token, outcome: outcome ?? complete(), inserts: undefined }
+    })
+    const ended = settlements.filter(({ outcome }) => outcome.to === 'completed')
+    await store.exchange({ worker: 'w', settlements: ended, claim: claimRequest(1, ['a']) })
+    await store.exchange({
+      worker: 'w',
+      settlements: settlements.filter((one) => !ended.includes(one)),
+      claim: undefined,
+    })
+    await store.sweep({ limit: 100, keep: { completed: 1e6, dead: 1e6 } })
+    for (const state of [
+      'pending',
+      'running',
+      'scheduled',
+      'retrying',
+      'blocked',
+      'completed',
+      'dead',
+    ] as const)
+      for (const tag of [undefined, 'tag']) await store.list({ filter: { state, tag }, limit: 10 })
+    await store.links({ parents: [top.id], limit: 10 })
+    await store.get(claimed.map(({ id }) => id))
+    await store.operate(
+      { filter: { state: 'dead' }, limit: 5 },
+      { do: 'retry', delay: 0, spacing: 0, change: {} },
+    )
+    await store.operate({ filter: { state: 'completed' }, limit: 2 }, { do: 'remove' })
+  }
+}
+
+/** So that what is planned next is planned for nothing. */
+async function emptyAndVacuumed(schema: string): Promise<void> {
+  await open({ schema })
+  await asAdmin(async (client) => {
+    const { rows } = await client.query('SELECT tablename FROM pg_tables WHERE schemaname = $1', [schema])
+    for (const { tablename } of rows) await client.query(`VACUUM "${schema}"."${tablename}"`)
+  })
+}
+
+const explainAll = `LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+  SET auto_explain.log_format = json; SET client_min_messages = log`
+
+async function openStore(schema: string, pool?: pg.Pool): Promise<Store> {
+  const store = new PostgresStore(
+    pool === undefined ? { url: serverUrl(), schema } : { pool, schema, listen: false },
+  )
+  await store.open()
+  onTestFinished(() => store.close())
+  return store
+}
+
+function* scansOf(plan: Plan): Generator<Plan> {
+  if (plan['Relation Name'] !== undefined && plan['Node Type'].includes('Scan')) yield plan
+  for (const below of plan.Plans ?? []) yield* scansOf(below)
 }

@@ -4,7 +4,7 @@ export const done = `
 -- cut_done(seqs): takes jobs out of the runs of completed ones; their rows stay. What is left of a run keeps its results.
 CREATE OR REPLACE FUNCTION {schema}.cut_done_{set}(seqs bigint[]) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
@@ -13,9 +13,11 @@ DECLARE
   start bigint;
 BEGIN
   FOR run IN
-    SELECT d.* FROM {schema}.done d WHERE EXISTS (
-      SELECT 1 FROM unnest(seqs) u (seq) WHERE u.seq BETWEEN d.first AND d.last
-    ) ORDER BY d.last FOR UPDATE
+    SELECT d.* FROM {schema}.done d
+    WHERE d.last = ANY (ARRAY(
+      SELECT (SELECT n.last FROM {schema}.done n WHERE n.last >= u.seq ORDER BY n.last LIMIT 1) FROM unnest(seqs) u (seq)
+    )) AND EXISTS (SELECT 1 FROM unnest(seqs) u (seq) WHERE u.seq BETWEEN d.first AND d.last)
+    ORDER BY d.last FOR UPDATE
   LOOP
     DELETE FROM {schema}.done d WHERE d.last = run.last;
     start := run.first;
@@ -548,7 +550,7 @@ BEGIN
       j.seq - row_number() OVER (PARTITION BY b.base, k.queue, k.lane ORDER BY j.seq) AS run
     FROM unnest(bases) b (base)
     JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
-    JOIN {schema}.kind k ON k.num = j.kind
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
     WHERE j.state = 0
   ) r
   GROUP BY r.queue, r.lane, r.base, r.run;
@@ -663,7 +665,7 @@ export const kind = `
 CREATE OR REPLACE FUNCTION {schema}.kind_number_{set}(queue_name text, kind_name text, kind_lane int,
   OUT kind int, OUT queue int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 BEGIN
   queue := {schema}.queue_number_{set}(queue_name);
@@ -685,7 +687,7 @@ $$;
 -- queue_number(name) -> int: the same of a queue.
 CREATE OR REPLACE FUNCTION {schema}.queue_number_{set}(queue_name text, OUT num int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 BEGIN
   LOOP
@@ -731,8 +733,8 @@ SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_atte
   p.state AS parent, p.waiting, p.doomed, d.started_at, coalesce(j.finished_at, d.finished_at) AS finished_at, d.expires_at,
   split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
-JOIN {schema}.kind k ON k.num = j.kind
-LEFT JOIN {schema}.waiting w ON w.seq = j.seq
+CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
+LEFT JOIN LATERAL (SELECT * FROM {schema}.waiting i WHERE i.seq = j.seq OFFSET 0) w ON true
 {asParent}
 -- Only the run that it is in: another one that is locked would be missing to those who claim, or prune.
 LEFT JOIN LATERAL (
@@ -754,6 +756,9 @@ LEFT JOIN LATERAL (
   SELECT c.state, c.waiting, c.doomed FROM {schema}.parent c WHERE c.seq = j.seq {lock}
 ) p ON true
 `,
+  inOrder: `
+ORDER BY j.seq + 0
+`,
   liveJob: `
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
   j.tags, j.search, j.metadata, j.rest, j.child_of
@@ -767,7 +772,7 @@ NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires
   running: `
 {liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}
 FROM {schema}.job j {asParent}
-WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
+WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 {inOrder}
 `,
   hasParents: `
 (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
@@ -776,9 +781,9 @@ WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 json_array_elements(c.rest::json->'family'->'parents') e
 `,
   parentsOfRunning: `
-{job} WHERE j.id IN (
+{job} WHERE j.id = ANY (ARRAY(
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
-) ORDER BY j.seq {lockJob}
+)) {inOrder} {lockJob}
 `,
   linksToParents: `
 SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
@@ -791,12 +796,12 @@ CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k
 {linksToParents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
 `,
   byIds: `
-{job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
+{job} WHERE j.id = ANY ($1::text[]) {inOrder} {lockJob}
 `,
   parentsOf: `
-{job} WHERE j.id IN (
+{job} WHERE j.id = ANY (ARRAY(
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
-) ORDER BY j.seq {lockJob}
+)) {inOrder} {lockJob}
 `,
   linksTo: `
 {linksToParents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
@@ -825,11 +830,11 @@ WITH found AS MATERIALIZED (
     WHERE j.state = 5 AND (j.rank, j.seq) > ($2::float8, $3::bigint) ORDER BY j.rank, j.seq LIMIT $4
   ) UNION ALL (
     SELECT j.seq, d.expires_at FROM {schema}.done d JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last AND j.state = 0
-    WHERE d.expires_at >= $2::float8 AND (d.expires_at, j.seq) > ($2::float8, $3::bigint)
+    WHERE d.expires_at >= least(greatest($2::float8, 0), 9e18)::bigint AND (d.expires_at, j.seq) > ($2::float8, $3::bigint)
     ORDER BY d.expires_at, d.last, j.seq LIMIT $4
   ) ORDER BY rank, seq LIMIT $4
 )
-{job} JOIN found ON found.seq = j.seq ORDER BY found.rank, j.seq {lockJob}
+{job} WHERE j.seq = ANY (ARRAY(SELECT found.seq FROM found)) ORDER BY coalesce(d.expires_at, j.rank), j.seq {lockJob}
 `,
   inLine: `
 WITH runs AS MATERIALIZED (
@@ -841,7 +846,7 @@ WITH runs AS MATERIALIZED (
 )
 {liveJob}, NULL::bigint AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
+FROM found CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = found.seq OFFSET 0) j {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 `,
   window: `
@@ -863,7 +868,7 @@ FROM ({window}) w
   inPlace: `
 {liveJob}, w.place, w.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM ({window}) w JOIN {schema}.job j ON j.seq = w.seq {asParent}
+FROM ({window}) w CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = w.seq OFFSET 0) j {asParent}
 WHERE w.special OR $5 ORDER BY w.rank, j.seq
 `,
   waitingFor: `
@@ -875,7 +880,7 @@ WITH found AS MATERIALIZED (
   held: `
 {job} JOIN {schema}.lease l ON l.token = $1
 JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i) ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
-WHERE j.state = 0 ORDER BY j.seq {lockJob}
+WHERE j.state = 0 {inOrder} {lockJob}
 `,
   leaseOf: `
 SELECT j.id, l.token, l.worker FROM {schema}.job j JOIN {schema}.lease l ON EXISTS (
@@ -1269,7 +1274,7 @@ BEGIN
             ORDER BY i.rank {down}, i.seq {down} LIMIT size
           )
         ) u ORDER BY u.rank {down}, u.seq {down} LIMIT size
-      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.rank {down}, x.seq {down};
+      ) x CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = x.seq OFFSET 0) j ORDER BY x.rank {down}, x.seq {down};
     n := 0;
     LOOP
       FETCH jobs INTO job;
@@ -1350,7 +1355,7 @@ BEGIN
         WHERE f.mark IS NULL AND j.seq BETWEEN d.first AND d.last AND j.state = 0
           AND (d.expires_at, j.seq) < (a, b) AND {suits}
         UNION ALL
-        SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+        SELECT j.id, j.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
         WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 5 AND m.rank = d.expires_at
           AND m.seq BETWEEN d.first AND d.last AND (d.expires_at, j.seq) < (a, b) AND {suits}
       ) h
@@ -1389,7 +1394,8 @@ BEGIN
   IF f.a > 0 THEN RETURN; END IF;
   IF {few} THEN
     RETURN QUERY SELECT j.id, 0::float8, k.queue::float8, k.lane::float8, j.seq::float8, true
-      FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq JOIN {schema}.kind k ON k.num = j.kind
+      FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
+      CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
       CROSS JOIN LATERAL (
         SELECT c.first FROM {schema}.ready c WHERE c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq
         ORDER BY c.last LIMIT 1
@@ -1418,7 +1424,7 @@ BEGIN
           SELECT j.id, j.seq FROM {schema}.job j
           WHERE f.mark IS NULL AND j.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
           UNION ALL
-          SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+          SELECT j.id, j.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
           WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 0 AND m.rank = 0
             AND m.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
         ) h
@@ -1466,7 +1472,7 @@ BEGIN
       FROM (
         SELECT u.seq FROM (
           (
-            SELECT m.seq FROM {schema}.mark m JOIN {schema}.waiting w ON w.seq = m.seq
+            SELECT m.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT FROM {schema}.waiting i WHERE i.seq = m.seq OFFSET 0) w
             WHERE few AND m.mark = f.mark AND m.state = 0 AND m.rank = 0 AND m.seq > d ORDER BY m.seq LIMIT size
           ) UNION ALL (
             SELECT y.seq FROM unnest(f.kinds) k (num) CROSS JOIN LATERAL (
@@ -1476,7 +1482,7 @@ BEGIN
             SELECT w.seq FROM {schema}.waiting w WHERE NOT few AND f.kinds IS NULL AND w.seq > d ORDER BY w.seq LIMIT size
           )
         ) u ORDER BY u.seq LIMIT size
-      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.seq;
+      ) x CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = x.seq OFFSET 0) j ORDER BY x.seq;
     n := 0;
     LOOP
       FETCH rows INTO got;
@@ -1504,8 +1510,10 @@ BEGIN
   RETURN QUERY SELECT j.id, j.seq::float8, 0::float8, 0::float8, 0::float8, true
     FROM {schema}.lease l
     CROSS JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i)
-    JOIN {schema}.job j ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
-    WHERE j.state = 0 AND j.seq > f.a AND {suits}
+    CROSS JOIN LATERAL (
+      SELECT * FROM {schema}.job k WHERE k.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1] AND k.state = 0 OFFSET 0
+    ) j
+    WHERE j.seq > f.a AND {suits}
     ORDER BY j.seq LIMIT f.most;
 END
 `,
@@ -1689,7 +1697,7 @@ BEGIN
         SELECT unnest(back_of) AS k, unnest(back_seq) AS seq, unnest(back_due) AS due,
           unnest(string_to_array(rests, sep, '')) AS rest
       ) d
-      WHERE j.seq = d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
+      WHERE j.seq BETWEEN d.seq AND d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
       RETURNING j.seq, j.kind, d.k, coalesce(j.tags, j.search) AS marks
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, retrying, total_failed, total_retried)
@@ -1815,7 +1823,7 @@ BEGIN
   WITH noted AS (
     UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
     FROM unnest(parents, children, results) c (parent, child, result)
-    WHERE l.parent = c.parent AND l.child = c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    WHERE (l.parent, l.child) >= (c.parent, c.child) AND (l.parent, l.child) <= (c.parent, c.child) AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
     RETURNING l.parent
   ), left_over AS (
     UPDATE {schema}.parent p SET waiting = p.waiting - n.count
@@ -1952,7 +1960,7 @@ BEGIN
 
   IF cardinality(gone_last) > 0 THEN
     DELETE FROM {schema}.ready r USING unnest(gone_queue, gone_lane, gone_last) g (queue, lane, last)
-    WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last;
+    WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last);
   END IF;
   FOR p IN 1 .. n LOOP
     IF rest_last[p] IS NOT NULL THEN
@@ -2007,13 +2015,16 @@ BEGIN
   created := CASE WHEN born = born_to THEN born::text ELSE array_to_string(borns, ',') END;
   limits := attempts || ':' || crashes;
   IF kind <> kind_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
-    SELECT string_agg(j.kind::text, ','), string_agg(j.max_attempts || ':' || j.max_crashes, ',') INTO kinds, limits
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
+    SELECT string_agg(j.kind::text, ',' ORDER BY s.nth), string_agg(j.max_attempts || ':' || j.max_crashes, ',' ORDER BY s.nth)
+    INTO kinds, limits
+    FROM unnest(places) WITH ORDINALITY s (seq, nth)
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = s.seq OFFSET 0) j;
   END IF;
   IF more > 0 THEN
     SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)))::text
     INTO extras
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
+    FROM unnest(places) WITH ORDINALITY s (seq, nth)
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = s.seq OFFSET 0) j
     WHERE coalesce(j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)) IS NOT NULL;
   END IF;
 END

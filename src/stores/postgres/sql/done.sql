@@ -1,7 +1,7 @@
 -- cut_done(seqs): takes jobs out of the runs of completed ones; their rows stay. What is left of a run keeps its results.
 CREATE OR REPLACE FUNCTION {schema}.cut_done_{set}(seqs bigint[]) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 DECLARE
   sep CONSTANT text := chr(30);
@@ -10,9 +10,11 @@ DECLARE
   start bigint;
 BEGIN
   FOR run IN
-    SELECT d.* FROM {schema}.done d WHERE EXISTS (
-      SELECT 1 FROM unnest(seqs) u (seq) WHERE u.seq BETWEEN d.first AND d.last
-    ) ORDER BY d.last FOR UPDATE
+    SELECT d.* FROM {schema}.done d
+    WHERE d.last = ANY (ARRAY(
+      SELECT (SELECT n.last FROM {schema}.done n WHERE n.last >= u.seq ORDER BY n.last LIMIT 1) FROM unnest(seqs) u (seq)
+    )) AND EXISTS (SELECT 1 FROM unnest(seqs) u (seq) WHERE u.seq BETWEEN d.first AND d.last)
+    ORDER BY d.last FOR UPDATE
   LOOP
     DELETE FROM {schema}.done d WHERE d.last = run.last;
     start := run.first;

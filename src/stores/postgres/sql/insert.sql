@@ -100,7 +100,7 @@ BEGIN
       j.seq - row_number() OVER (PARTITION BY b.base, k.queue, k.lane ORDER BY j.seq) AS run
     FROM unnest(bases) b (base)
     JOIN {schema}.job j ON j.seq BETWEEN b.base AND b.base + 127
-    JOIN {schema}.kind k ON k.num = j.kind
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
     WHERE j.state = 0
   ) r
   GROUP BY r.queue, r.lane, r.base, r.run;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.kind_number_{set}(queue_name text, kind_name text, kind_lane int,
   OUT kind int, OUT queue int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 BEGIN
   queue := {schema}.queue_number_{set}(queue_name);
@@ -26,7 +26,7 @@ $$;
 -- queue_number(name) -> int: the same of a queue.
 CREATE OR REPLACE FUNCTION {schema}.queue_number_{set}(queue_name text, OUT num int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+{steady}
 AS $$
 BEGIN
   LOOP

@@ -34,8 +34,8 @@ SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_atte
   p.state AS parent, p.waiting, p.doomed, d.started_at, coalesce(j.finished_at, d.finished_at) AS finished_at, d.expires_at,
   split_part(d.results, chr(30), (j.seq - d.first + 1)::int) AS result{also}
 FROM {schema}.job j
-JOIN {schema}.kind k ON k.num = j.kind
-LEFT JOIN {schema}.waiting w ON w.seq = j.seq
+CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
+LEFT JOIN LATERAL (SELECT * FROM {schema}.waiting i WHERE i.seq = j.seq OFFSET 0) w ON true
 {asParent}
 -- Only the run that it is in: another one that is locked would be missing to those who claim, or prune.
 LEFT JOIN LATERAL (
@@ -57,6 +57,9 @@ LEFT JOIN LATERAL (
   SELECT c.state, c.waiting, c.doomed FROM {schema}.parent c WHERE c.seq = j.seq {lock}
 ) p ON true
 
+-- :inOrder  not as the index has them: a plan that was made when there were few jobs would go along all of them
+ORDER BY j.seq + 0
+
 -- :liveJob  one that is known to be pending or running, and where: only its own row
 SELECT j.seq, j.id, j.kind, j.state, j.special, j.rank, j.created_at, j.max_attempts, j.max_crashes, j.input, j.overrides,
   j.tags, j.search, j.metadata, j.rest, j.child_of
@@ -70,7 +73,7 @@ NULL::bigint AS started_at, NULL::float8 AS finished_at, NULL::bigint AS expires
 -- :running  if a lease covers it, which has been locked
 {liveJob}, {nowhere}, p.state AS parent, p.waiting, p.doomed, {notDone}
 FROM {schema}.job j {asParent}
-WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
+WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 {inOrder}
 
 -- :hasParents
 (c.special OR c.child_of IS NOT NULL) AND c.rest LIKE '%"parents":[{%'
@@ -79,9 +82,9 @@ WHERE j.seq = ANY ($1::bigint[]) AND j.state = 0 ORDER BY j.seq
 json_array_elements(c.rest::json->'family'->'parents') e
 
 -- :parentsOfRunning
-{job} WHERE j.id IN (
+{job} WHERE j.id = ANY (ARRAY(
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
-) ORDER BY j.seq {lockJob}
+)) {inOrder} {lockJob}
 
 -- :linksToParents  fenced, because without statistics a planner would walk along all links of a parent for each child
 SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
@@ -94,12 +97,12 @@ CROSS JOIN LATERAL (SELECT k.* FROM {schema}.link k WHERE k.parent = p.seq AND k
 {linksToParents} WHERE c.seq = ANY ($1::bigint[]) AND {hasParents}
 
 -- :byIds
-{job} WHERE j.id = ANY ($1::text[]) ORDER BY j.seq {lockJob}
+{job} WHERE j.id = ANY ($1::text[]) {inOrder} {lockJob}
 
 -- :parentsOf
-{job} WHERE j.id IN (
+{job} WHERE j.id = ANY (ARRAY(
   SELECT e->>'id' FROM {schema}.job c CROSS JOIN LATERAL {parents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
-) ORDER BY j.seq {lockJob}
+)) {inOrder} {lockJob}
 
 -- :linksTo
 {linksToParents} WHERE c.id = ANY ($1::text[]) AND {hasParents}
@@ -128,11 +131,11 @@ WITH found AS MATERIALIZED (
     WHERE j.state = 5 AND (j.rank, j.seq) > ($2::float8, $3::bigint) ORDER BY j.rank, j.seq LIMIT $4
   ) UNION ALL (
     SELECT j.seq, d.expires_at FROM {schema}.done d JOIN {schema}.job j ON j.seq BETWEEN d.first AND d.last AND j.state = 0
-    WHERE d.expires_at >= $2::float8 AND (d.expires_at, j.seq) > ($2::float8, $3::bigint)
+    WHERE d.expires_at >= least(greatest($2::float8, 0), 9e18)::bigint AND (d.expires_at, j.seq) > ($2::float8, $3::bigint)
     ORDER BY d.expires_at, d.last, j.seq LIMIT $4
   ) ORDER BY rank, seq LIMIT $4
 )
-{job} JOIN found ON found.seq = j.seq ORDER BY found.rank, j.seq {lockJob}
+{job} WHERE j.seq = ANY (ARRAY(SELECT found.seq FROM found)) ORDER BY coalesce(d.expires_at, j.rank), j.seq {lockJob}
 
 -- :inLine  runs that others are claiming from are theirs
 WITH runs AS MATERIALIZED (
@@ -144,7 +147,7 @@ WITH runs AS MATERIALIZED (
 )
 {liveJob}, NULL::bigint AS place, NULL::float8 AS turn, found.first AS run_first, found.last AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM found JOIN {schema}.job j ON j.seq = found.seq {asParent}
+FROM found CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = found.seq OFFSET 0) j {asParent}
 WHERE j.state = 0 ORDER BY j.seq
 
 -- :window  no job in a line stands before what the line has served: there is nothing but what vacuum has not cleared away
@@ -166,7 +169,7 @@ FROM ({window}) w
 -- :inPlace  those of them that are looked at as a whole
 {liveJob}, w.place, w.rank AS turn, NULL::bigint AS run_first, NULL::bigint AS run_last, p.state AS parent,
   p.waiting, p.doomed, {notDone}
-FROM ({window}) w JOIN {schema}.job j ON j.seq = w.seq {asParent}
+FROM ({window}) w CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = w.seq OFFSET 0) j {asParent}
 WHERE w.special OR $5 ORDER BY w.rank, j.seq
 
 -- :waitingFor
@@ -178,7 +181,7 @@ WITH found AS MATERIALIZED (
 -- :held
 {job} JOIN {schema}.lease l ON l.token = $1
 JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i) ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
-WHERE j.state = 0 ORDER BY j.seq {lockJob}
+WHERE j.state = 0 {inOrder} {lockJob}
 
 -- :leaseOf
 SELECT j.id, l.token, l.worker FROM {schema}.job j JOIN {schema}.lease l ON EXISTS (

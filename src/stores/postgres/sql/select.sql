@@ -125,7 +125,7 @@ BEGIN
             ORDER BY i.rank {down}, i.seq {down} LIMIT size
           )
         ) u ORDER BY u.rank {down}, u.seq {down} LIMIT size
-      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.rank {down}, x.seq {down};
+      ) x CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = x.seq OFFSET 0) j ORDER BY x.rank {down}, x.seq {down};
     n := 0;
     LOOP
       FETCH jobs INTO job;
@@ -206,7 +206,7 @@ BEGIN
         WHERE f.mark IS NULL AND j.seq BETWEEN d.first AND d.last AND j.state = 0
           AND (d.expires_at, j.seq) < (a, b) AND {suits}
         UNION ALL
-        SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+        SELECT j.id, j.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
         WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 5 AND m.rank = d.expires_at
           AND m.seq BETWEEN d.first AND d.last AND (d.expires_at, j.seq) < (a, b) AND {suits}
       ) h
@@ -245,7 +245,8 @@ BEGIN
   IF f.a > 0 THEN RETURN; END IF;
   IF {few} THEN
     RETURN QUERY SELECT j.id, 0::float8, k.queue::float8, k.lane::float8, j.seq::float8, true
-      FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq JOIN {schema}.kind k ON k.num = j.kind
+      FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
+      CROSS JOIN LATERAL (SELECT * FROM {schema}.kind i WHERE i.num = j.kind OFFSET 0) k
       CROSS JOIN LATERAL (
         SELECT c.first FROM {schema}.ready c WHERE c.queue = k.queue AND c.lane = k.lane AND c.last >= j.seq
         ORDER BY c.last LIMIT 1
@@ -274,7 +275,7 @@ BEGIN
           SELECT j.id, j.seq FROM {schema}.job j
           WHERE f.mark IS NULL AND j.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
           UNION ALL
-          SELECT j.id, j.seq FROM {schema}.mark m JOIN {schema}.job j ON j.seq = m.seq
+          SELECT j.id, j.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = m.seq OFFSET 0) j
           WHERE f.mark IS NOT NULL AND m.mark = f.mark AND m.state = 0 AND m.rank = 0
             AND m.seq BETWEEN greatest(r.first, d + 1) AND r.last AND {suits}
         ) h
@@ -322,7 +323,7 @@ BEGIN
       FROM (
         SELECT u.seq FROM (
           (
-            SELECT m.seq FROM {schema}.mark m JOIN {schema}.waiting w ON w.seq = m.seq
+            SELECT m.seq FROM {schema}.mark m CROSS JOIN LATERAL (SELECT FROM {schema}.waiting i WHERE i.seq = m.seq OFFSET 0) w
             WHERE few AND m.mark = f.mark AND m.state = 0 AND m.rank = 0 AND m.seq > d ORDER BY m.seq LIMIT size
           ) UNION ALL (
             SELECT y.seq FROM unnest(f.kinds) k (num) CROSS JOIN LATERAL (
@@ -332,7 +333,7 @@ BEGIN
             SELECT w.seq FROM {schema}.waiting w WHERE NOT few AND f.kinds IS NULL AND w.seq > d ORDER BY w.seq LIMIT size
           )
         ) u ORDER BY u.seq LIMIT size
-      ) x JOIN {schema}.job j ON j.seq = x.seq ORDER BY x.seq;
+      ) x CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = x.seq OFFSET 0) j ORDER BY x.seq;
     n := 0;
     LOOP
       FETCH rows INTO got;
@@ -360,7 +361,9 @@ BEGIN
   RETURN QUERY SELECT j.id, j.seq::float8, 0::float8, 0::float8, 0::float8, true
     FROM {schema}.lease l
     CROSS JOIN LATERAL generate_series(1, cardinality(l.spans), 2) s (i)
-    JOIN {schema}.job j ON j.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1]
-    WHERE j.state = 0 AND j.seq > f.a AND {suits}
+    CROSS JOIN LATERAL (
+      SELECT * FROM {schema}.job k WHERE k.seq BETWEEN l.spans[s.i] AND l.spans[s.i + 1] AND k.state = 0 OFFSET 0
+    ) j
+    WHERE j.seq > f.a AND {suits}
     ORDER BY j.seq LIMIT f.most;
 END

@@ -175,7 +175,7 @@ BEGIN
         SELECT unnest(back_of) AS k, unnest(back_seq) AS seq, unnest(back_due) AS due,
           unnest(string_to_array(rests, sep, '')) AS rest
       ) d
-      WHERE j.seq = d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
+      WHERE j.seq BETWEEN d.seq AND d.seq AND d.k IS NOT NULL AND j.state = 0 AND NOT j.special
       RETURNING j.seq, j.kind, d.k, coalesce(j.tags, j.search) AS marks
     ), counted AS (
       INSERT INTO {schema}.tally (kind, running, retrying, total_failed, total_retried)
@@ -301,7 +301,7 @@ BEGIN
   WITH noted AS (
     UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
     FROM unnest(parents, children, results) c (parent, child, result)
-    WHERE l.parent = c.parent AND l.child = c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    WHERE (l.parent, l.child) >= (c.parent, c.child) AND (l.parent, l.child) <= (c.parent, c.child) AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
     RETURNING l.parent
   ), left_over AS (
     UPDATE {schema}.parent p SET waiting = p.waiting - n.count

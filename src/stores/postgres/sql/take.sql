@@ -109,7 +109,7 @@ BEGIN
 
   IF cardinality(gone_last) > 0 THEN
     DELETE FROM {schema}.ready r USING unnest(gone_queue, gone_lane, gone_last) g (queue, lane, last)
-    WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last;
+    WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last);
   END IF;
   FOR p IN 1 .. n LOOP
     IF rest_last[p] IS NOT NULL THEN

@@ -39,13 +39,16 @@ BEGIN
   created := CASE WHEN born = born_to THEN born::text ELSE array_to_string(borns, ',') END;
   limits := attempts || ':' || crashes;
   IF kind <> kind_to OR attempts <> attempts_to OR crashes <> crashes_to THEN
-    SELECT string_agg(j.kind::text, ','), string_agg(j.max_attempts || ':' || j.max_crashes, ',') INTO kinds, limits
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq;
+    SELECT string_agg(j.kind::text, ',' ORDER BY s.nth), string_agg(j.max_attempts || ':' || j.max_crashes, ',' ORDER BY s.nth)
+    INTO kinds, limits
+    FROM unnest(places) WITH ORDINALITY s (seq, nth)
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = s.seq OFFSET 0) j;
   END IF;
   IF more > 0 THEN
     SELECT json_agg(json_build_array(s.nth - 1, j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)))::text
     INTO extras
-    FROM unnest(places) WITH ORDINALITY s (seq, nth) JOIN {schema}.job j ON j.seq = s.seq
+    FROM unnest(places) WITH ORDINALITY s (seq, nth)
+    CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = s.seq OFFSET 0) j
     WHERE coalesce(j.overrides, j.tags, j.metadata, {schema}.told_{set}(j.rest)) IS NOT NULL;
   END IF;
 END
