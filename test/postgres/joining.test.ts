@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { NewJob, Store } from 'millrace'
 import { PostgresStore } from 'millrace/postgres'
 import { expect, onTestFinished, test } from 'vitest'
-import { childOf, parent } from '../../src/testing/conformance/family-jobs.js'
+import { cancelCommand, childOf, parent } from '../../src/testing/conformance/family-jobs.js'
 import { claimRequest, complete, die } from '../../src/testing/conformance/helpers.js'
 import { Random } from '../chaos/random.js'
 import { asAdmin, freshSchema, serverUrl } from './postgres.js'
@@ -91,6 +91,38 @@ test(`children join while others end (seed ${seed})`, async () => {
     if (settlements.length > 0) await store.exchange({ worker, settlements, claim: undefined })
   }
 }, 60_000)
+
+test('a child that comes while it is cancelled with its parent is cancelled, or never was there', async () => {
+  const schema = freshSchema()
+  const [adds, cancels] = (await Promise.all([openStore(schema), openStore(schema)])) as [Store, Store]
+  const top = parent({}, { waits: 'open' })
+  await adds.insert([top])
+  const child = childOf([top])
+  const { inserting, operating } = await asAdmin(async (client) => {
+    await client.query(`BEGIN; SELECT FROM "${schema}".parent FOR UPDATE`)
+    const inserting = adds.insert([child])
+    await waiting(schema, 1)
+    const operating = cancels.operate({ ids: [top.id, child.id] }, cancelCommand)
+    await waiting(schema, 2)
+    await client.query('COMMIT')
+    return { inserting, operating }
+  })
+  const [[inserted], report] = await Promise.all([inserting, operating])
+  for (let i = 0; i < 3; i++) await adds.sweep({ limit: 100, keep: { completed: 100, dead: 100 } })
+  const [record] = await adds.get([child.id])
+  expect([inserted?.status, record?.state]).toEqual(['inserted', 'cancelled'])
+  expect(report.affected).toEqual([top.id, child.id])
+})
+
+/** Resolves when so many wait for a lock in the schema. */
+async function waiting(schema: string, count: number): Promise<void> {
+  const text = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`
+  for (;;) {
+    const { rows } = await asAdmin((client) => client.query(text, [`%${schema}%`]))
+    if (rows[0].count >= count) return
+    await sleep(5)
+  }
+}
 
 async function openStore(schema: string): Promise<Store> {
   const store = new PostgresStore({ url: serverUrl(), schema, poolSize: 4 })

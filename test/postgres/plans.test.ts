@@ -109,13 +109,7 @@ test.skipIf(notOurs)('no plan that was made for empty tables goes through all of
   const plans: { readonly query: string; readonly plan: Plan }[] = []
   const pool = new pg.Pool({ connectionString: serverUrl(), max: 2 })
   onTestFinished(() => pool.end())
-  const asked = new Set<string>()
   pool.on('connect', (client) => {
-    const { query } = client
-    client.query = ((asks: { text: string }, ...rest: []) => {
-      asked.add(asks.text?.trim())
-      return query.call(client, asks as never, ...rest)
-    }) as never
     client.on('notice', ({ message = '' }) => {
       const at = message.indexOf('{')
       if (!message.includes('plan:') || at < 0) return
@@ -128,9 +122,7 @@ test.skipIf(notOurs)('no plan that was made for empty tables goes through all of
   await live(store)
 
   expect(plans.length).toBeGreaterThan(100)
-  // What is asked by itself is planned for what is there; the plans of functions are kept.
-  const kept = plans.filter(({ query }) => !asked.has(query.trim()))
-  const through = kept.flatMap(({ query, plan }) =>
+  const through = plans.flatMap(({ query, plan }) =>
     [...scansOf(plan)].filter(goesThrough).map((scan) => `${scan['Relation Name']}: ${query.trim()}`),
   )
   expect([...new Set(through)]).toEqual([
@@ -201,12 +193,17 @@ async function live(store: Store): Promise<void> {
   }
 }
 
-/** So that what is planned next is planned for nothing. */
+/** What is planned next is planned for tables that have pages, and are known to have no rows. */
 async function emptyAndVacuumed(schema: string): Promise<void> {
-  await open({ schema })
+  await live(await openStore(schema))
   await asAdmin(async (client) => {
-    const { rows } = await client.query('SELECT tablename FROM pg_tables WHERE schemaname = $1', [schema])
-    for (const { tablename } of rows) await client.query(`VACUUM "${schema}"."${tablename}"`)
+    const { rows } = await client.query(
+      `SELECT tablename FROM pg_tables
+      WHERE schemaname = $1 AND tablename NOT IN ('migration', 'number', 'sweep') ORDER BY tablename = 'queue'`,
+      [schema],
+    )
+    for (const { tablename } of rows) await client.query(`DELETE FROM "${schema}"."${tablename}"`)
+    for (const { tablename } of rows) await client.query(`VACUUM (TRUNCATE false) "${schema}"."${tablename}"`)
   })
 }
 

@@ -16,7 +16,6 @@ import { Needs, Stale } from './page/needs.js'
 import { type Arrival, Page } from './page/page.js'
 import { PagedTables } from './page/tables.js'
 import { writings } from './page/write.js'
-import { lockKey } from './schema.js'
 import { write } from './sql.generated.js'
 import { loading, looking, Statements } from './statements.js'
 
@@ -52,14 +51,12 @@ export class Desk {
   readonly #load: Statements
   readonly #look: Statements
   readonly #write: Statements
-  readonly #lock: string
   /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
   #surplus = new Map<FinalState, Ranked>()
   readonly #habits = new Habits()
 
   constructor(schema: string, clock: Clock | undefined) {
     this.#clock = clock
-    this.#lock = lockKey(schema, 'desk')
     this.#load = loading(schema)
     this.#look = looking(schema)
     this.#write = new Statements(write, schema)
@@ -111,7 +108,7 @@ export class Desk {
     options: DeskOptions,
     locks = true,
   ): Promise<{ page: Page; done: Done<T> }> {
-    let first = locks ? [...opening, this.#load.bound('begin', [this.#lock])] : opening
+    let first = locks ? [...opening, this.#load.bound('begin')] : opening
     for (let reads = 0; reads < mostReads; reads++) {
       const page = new Page(options.isWhole, options.fresh)
       const expected = options.needs ?? new Needs()

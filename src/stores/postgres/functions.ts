@@ -36,7 +36,12 @@ export const functions = [
 ]
 
 /** Plans must not depend on what the server knows of the tables, which may be nothing, or old. */
-export const planner = ['enable_seqscan = off', 'enable_bitmapscan = off', 'jit = off']
+export const planner = [
+  'enable_seqscan = off',
+  'enable_bitmapscan = off',
+  'max_parallel_workers_per_gather = 0',
+  'jit = off',
+]
 
 /** What functions run under. `nested`: what they go through is short, and what they look for has an index. */
 export const settings = {

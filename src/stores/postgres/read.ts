@@ -124,7 +124,7 @@ export class Reader {
     const { parents } = query
     const needs = new Needs()
     for (const id of parents) needs.key('place', id)
-    if (this.#parent !== undefined && parents[0] === this.#parent.id)
+    if (this.#parent !== undefined && parents.length === 1 && parents[0] === this.#parent.id)
       needs.window(linksNeed(this.#parent.seq, startOf(query)[1], sizeOf(query)))
     return this.#atDesk.look(
       (tables) => {

@@ -27,11 +27,17 @@ export function inSchema(sql: string, schema: string): string {
 }
 
 /**
- * What stands in statements in braces: the schema's quoted name, the number of a lock, which functions are called, and what
+ * What stands in statements in braces: the schema's quoted name, the numbers of locks, which functions are called, and what
  * these run under.
  */
 export function partsOf(schema: string) {
-  return { schema: quote(schema), barrier: lockKey(schema, 'barrier'), set: functionSet, ...settings }
+  return {
+    schema: quote(schema),
+    barrier: lockKey(schema, 'barrier'),
+    desk: lockKey(schema, 'desk'),
+    set: functionSet,
+    ...settings,
+  }
 }
 
 export function quote(name: string): string {

@@ -492,6 +492,7 @@ BEGIN
   ) THEN
     RAISE SQLSTATE 'MR001' USING MESSAGE = 'queue with limits';
   END IF;
+  IF child_of IS NOT NULL AND NOT (simple AND fresh) THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'children'; END IF;
   IF simple AND fresh THEN
     -- An insert that may meet a conflict is logged twice.
     INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, child_of, rest)
@@ -639,7 +640,9 @@ DECLARE
   id_list text[] := string_to_array(ids, chr(30));
   above bigint := (SELECT j.seq FROM {schema}.job j WHERE j.id = parent);
 BEGIN
-  -- First: who changes the parent has this row, and what is read after it is as they left it.
+  -- Not while somebody is at the desk, who may have looked for these children and not found them.
+  PERFORM pg_advisory_xact_lock_shared({desk});
+  -- Others change it too, as their children end: what is read behind this is as they left it.
   PERFORM 1 FROM {schema}.parent p WHERE p.seq = above FOR UPDATE;
   IF NOT EXISTS (
     SELECT 1 FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq
@@ -701,7 +704,7 @@ $$;
 
 export const load = {
   begin: `
-SELECT pg_advisory_xact_lock($1::bigint)
+SELECT pg_advisory_xact_lock({desk})
 `,
   time: `
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -875,7 +878,7 @@ WHERE w.special OR $5 ORDER BY w.rank, j.seq
 WITH found AS MATERIALIZED (
   SELECT w.seq, w.n FROM {schema}.waiter w WHERE w.key = $1 AND w.n > $2 ORDER BY w.n LIMIT $3
 )
-{jobAndN} JOIN found ON found.seq = j.seq ORDER BY found.n {lockJob}
+{jobAndN} JOIN found ON j.seq BETWEEN found.seq AND found.seq ORDER BY found.n {lockJob}
 `,
   held: `
 {job} JOIN {schema}.lease l ON l.token = $1
@@ -896,14 +899,14 @@ SELECT id, num, expires_at, latest FROM (
 ) w WHERE expires_at <= $1 ORDER BY id LIMIT 100
 `,
   leases: `
-SELECT token, worker, at, undone, spans FROM {schema}.lease WHERE worker = ANY ($1::text[]) ORDER BY token {lock}
+SELECT token, worker, at, undone, spans FROM {schema}.lease WHERE worker = ANY ($1::text[]) ORDER BY token || '' {lock}
 `,
   lapsedLeases: `
 SELECT token, worker, at, undone, spans FROM {schema}.lease
 WHERE worker IN (
   SELECT id FROM (SELECT DISTINCT ON (id) id, expires_at FROM {schema}.worker ORDER BY id, num DESC) w
   WHERE expires_at <= $1 ORDER BY id LIMIT 100
-) ORDER BY token {lock}
+) ORDER BY token || '' {lock}
 `,
   barrier: `
 SELECT pg_advisory_xact_lock({barrier})
@@ -923,13 +926,16 @@ SELECT num, queue, lane, name, served, tag, back_tag FROM {schema}.line ORDER BY
 SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}.gate
 `,
   gates: `
-{gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
+SELECT g.num, g.scope, g.owner, g.name, g.parked, g.active, g.due, g.fading, g.state
+FROM json_to_recordset($1) AS r (scope text, owner text, name text) CROSS JOIN LATERAL (
+  SELECT * FROM {schema}.gate i WHERE i.scope = r.scope AND i.owner = r.owner AND i.name = r.name OFFSET 0
+) g
 `,
   gatesByNum: `
 {gate} WHERE num = ANY ($1::bigint[])
 `,
   activeGates: `
-{gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num
+{gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num + 0
 `,
   gateDue: `
 {gate} WHERE due IS NOT NULL AND (due, num) > ($1::float8, $2::bigint) ORDER BY due, num LIMIT $3
@@ -938,8 +944,9 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE fading IS NOT NULL AND (fading, num) > ($1::float8, $2::bigint) ORDER BY fading, num LIMIT $3
 `,
   linksOf: `
-SELECT parent, child, fan, ended_at, result, state FROM {schema}.link
-WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
+FROM json_to_recordset($1) AS r (parent bigint, child text)
+CROSS JOIN LATERAL (SELECT * FROM {schema}.link k WHERE k.parent = r.parent AND k.child = r.child OFFSET 0) l
 `,
   placesOf: `
 SELECT id, seq FROM {schema}.job WHERE id = ANY ($1::text[])
@@ -951,7 +958,8 @@ SELECT parent, child, fan, ended_at, result, state FROM {schema}.link WHERE pare
 SELECT seq, state FROM {schema}.step WHERE seq = ANY ($1::bigint[]) AND open ORDER BY n
 `,
   doomed: `
-SELECT j.id FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq WHERE p.doomed IS NOT NULL ORDER BY p.seq LIMIT 100
+SELECT j.id FROM {schema}.parent p CROSS JOIN LATERAL (SELECT k.id FROM {schema}.job k WHERE k.seq = p.seq OFFSET 0) j
+WHERE p.doomed IS NOT NULL ORDER BY p.seq LIMIT 100
 `,
   keysOfRunning: `
 SELECT k.name, j.rest FROM {schema}.lease l
@@ -1014,7 +1022,7 @@ LANGUAGE sql
 AS $$
   UPDATE {schema}.mark m SET state = 5, rank = g.until
   FROM unnest(seqs, untils) g (seq, until)
-  JOIN {schema}.job j ON j.seq = g.seq
+  CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = g.seq OFFSET 0) j
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
 $$;
@@ -2100,11 +2108,12 @@ UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, r
 FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, finished_at float8,
   child_of bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text,
   metadata text, rest text)
-WHERE j.seq = r.seq
+WHERE j.seq BETWEEN r.seq AND r.seq
 `,
   unmark: `
 DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
-WHERE m.mark = r.mark AND m.state = r.state AND m.rank = r.rank AND m.seq = r.seq
+WHERE (m.mark, m.state, m.rank, m.seq) >= (r.mark, r.state, r.rank, r.seq)
+  AND (m.mark, m.state, m.rank, m.seq) <= (r.mark, r.state, r.rank, r.seq)
 `,
   mark: `
 INSERT INTO {schema}.mark (mark, state, rank, seq)
@@ -2115,7 +2124,7 @@ DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
 `,
   removeRuns: `
 DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane smallint, last bigint)
-WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last
+WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last)
 `,
   addRuns: `
 INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
@@ -2141,7 +2150,7 @@ FROM (
 `,
   waitsElsewhere: `
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
-FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq = r.seq
+FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq BETWEEN r.seq AND r.seq
 `,
   startWaiting: `
 SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)
@@ -2456,7 +2465,7 @@ CREATE INDEX done_kind ON {schema}.done (kind, (((expires_at - finished_at) / 10
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts. But for \`parent\` and \`link\`: there settle.sql notes that
--- children completed.
+-- children completed, and joining.sql that some came, while nobody is at the desk.
 
 -- Numbers that order what came when.
 CREATE TABLE {schema}.number (one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);

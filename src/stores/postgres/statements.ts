@@ -69,9 +69,9 @@ export class Statements {
   }
 }
 
-/** For whoever only looks. */
+/** For whoever only looks. Where the desk locks rows, which also keeps the server from changing the order of a join. */
 export function looking(schema: string): Statements {
-  return new Statements({ ...load, ...selects }, schema, { lock: '', skip: '', lockJob: '' })
+  return new Statements({ ...load, ...selects }, schema, { lock: 'OFFSET 0', skip: '', lockJob: '' })
 }
 
 const locking = { lock: 'FOR UPDATE', skip: 'FOR UPDATE SKIP LOCKED', lockJob: 'FOR UPDATE OF j' }

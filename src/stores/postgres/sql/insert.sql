@@ -42,6 +42,7 @@ BEGIN
   ) THEN
     RAISE SQLSTATE 'MR001' USING MESSAGE = 'queue with limits';
   END IF;
+  IF child_of IS NOT NULL AND NOT (simple AND fresh) THEN RAISE SQLSTATE 'MR001' USING MESSAGE = 'children'; END IF;
   IF simple AND fresh THEN
     -- An insert that may meet a conflict is logged twice.
     INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, child_of, rest)

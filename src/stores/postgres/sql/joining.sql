@@ -13,7 +13,9 @@ DECLARE
   id_list text[] := string_to_array(ids, chr(30));
   above bigint := (SELECT j.seq FROM {schema}.job j WHERE j.id = parent);
 BEGIN
-  -- First: who changes the parent has this row, and what is read after it is as they left it.
+  -- Not while somebody is at the desk, who may have looked for these children and not found them.
+  PERFORM pg_advisory_xact_lock_shared({desk});
+  -- Others change it too, as their children end: what is read behind this is as they left it.
   PERFORM 1 FROM {schema}.parent p WHERE p.seq = above FOR UPDATE;
   IF NOT EXISTS (
     SELECT 1 FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq

@@ -2,7 +2,7 @@
 -- by others until the desk is done. `{job}` stands for :job, with the rows of `j` as they are found.
 
 -- :begin
-SELECT pg_advisory_xact_lock($1::bigint)
+SELECT pg_advisory_xact_lock({desk})
 
 -- :time
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -176,7 +176,7 @@ WHERE w.special OR $5 ORDER BY w.rank, j.seq
 WITH found AS MATERIALIZED (
   SELECT w.seq, w.n FROM {schema}.waiter w WHERE w.key = $1 AND w.n > $2 ORDER BY w.n LIMIT $3
 )
-{jobAndN} JOIN found ON found.seq = j.seq ORDER BY found.n {lockJob}
+{jobAndN} JOIN found ON j.seq BETWEEN found.seq AND found.seq ORDER BY found.n {lockJob}
 
 -- :held
 {job} JOIN {schema}.lease l ON l.token = $1
@@ -197,14 +197,14 @@ SELECT id, num, expires_at, latest FROM (
 ) w WHERE expires_at <= $1 ORDER BY id LIMIT 100
 
 -- :leases
-SELECT token, worker, at, undone, spans FROM {schema}.lease WHERE worker = ANY ($1::text[]) ORDER BY token {lock}
+SELECT token, worker, at, undone, spans FROM {schema}.lease WHERE worker = ANY ($1::text[]) ORDER BY token || '' {lock}
 
 -- :lapsedLeases
 SELECT token, worker, at, undone, spans FROM {schema}.lease
 WHERE worker IN (
   SELECT id FROM (SELECT DISTINCT ON (id) id, expires_at FROM {schema}.worker ORDER BY id, num DESC) w
   WHERE expires_at <= $1 ORDER BY id LIMIT 100
-) ORDER BY token {lock}
+) ORDER BY token || '' {lock}
 
 -- :barrier  see exchange.sql
 SELECT pg_advisory_xact_lock({barrier})
@@ -224,13 +224,16 @@ SELECT num, queue, lane, name, served, tag, back_tag FROM {schema}.line ORDER BY
 SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}.gate
 
 -- :gates
-{gate} WHERE (scope, owner, name) IN (SELECT scope, owner, name FROM json_to_recordset($1) AS r (scope text, owner text, name text))
+SELECT g.num, g.scope, g.owner, g.name, g.parked, g.active, g.due, g.fading, g.state
+FROM json_to_recordset($1) AS r (scope text, owner text, name text) CROSS JOIN LATERAL (
+  SELECT * FROM {schema}.gate i WHERE i.scope = r.scope AND i.owner = r.owner AND i.name = r.name OFFSET 0
+) g
 
 -- :gatesByNum
 {gate} WHERE num = ANY ($1::bigint[])
 
 -- :activeGates
-{gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num
+{gate} WHERE active AND scope IN ('queue', 'job') ORDER BY num + 0
 
 -- :gateDue
 {gate} WHERE due IS NOT NULL AND (due, num) > ($1::float8, $2::bigint) ORDER BY due, num LIMIT $3
@@ -239,8 +242,9 @@ SELECT num, scope, owner, name, parked, active, due, fading, state FROM {schema}
 {gate} WHERE fading IS NOT NULL AND (fading, num) > ($1::float8, $2::bigint) ORDER BY fading, num LIMIT $3
 
 -- :linksOf
-SELECT parent, child, fan, ended_at, result, state FROM {schema}.link
-WHERE (parent, child) IN (SELECT parent, child FROM json_to_recordset($1) AS r (parent bigint, child text))
+SELECT l.parent, l.child, l.fan, l.ended_at, l.result, l.state
+FROM json_to_recordset($1) AS r (parent bigint, child text)
+CROSS JOIN LATERAL (SELECT * FROM {schema}.link k WHERE k.parent = r.parent AND k.child = r.child OFFSET 0) l
 
 -- :placesOf
 SELECT id, seq FROM {schema}.job WHERE id = ANY ($1::text[])
@@ -252,7 +256,8 @@ SELECT parent, child, fan, ended_at, result, state FROM {schema}.link WHERE pare
 SELECT seq, state FROM {schema}.step WHERE seq = ANY ($1::bigint[]) AND open ORDER BY n
 
 -- :doomed
-SELECT j.id FROM {schema}.parent p JOIN {schema}.job j ON j.seq = p.seq WHERE p.doomed IS NOT NULL ORDER BY p.seq LIMIT 100
+SELECT j.id FROM {schema}.parent p CROSS JOIN LATERAL (SELECT k.id FROM {schema}.job k WHERE k.seq = p.seq OFFSET 0) j
+WHERE p.doomed IS NOT NULL ORDER BY p.seq LIMIT 100
 
 -- :keysOfRunning
 SELECT k.name, j.rest FROM {schema}.lease l

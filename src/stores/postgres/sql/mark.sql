@@ -14,7 +14,7 @@ LANGUAGE sql
 AS $$
   UPDATE {schema}.mark m SET state = 5, rank = g.until
   FROM unnest(seqs, untils) g (seq, until)
-  JOIN {schema}.job j ON j.seq = g.seq
+  CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = g.seq OFFSET 0) j
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
   WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
 $$;

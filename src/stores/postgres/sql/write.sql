@@ -44,11 +44,12 @@ UPDATE {schema}.job j SET kind = r.kind, state = r.state, special = r.special, r
 FROM json_to_recordset($1) AS r (seq bigint, kind int, state smallint, special boolean, rank float8, finished_at float8,
   child_of bigint, max_attempts smallint, max_crashes smallint, input text, overrides text, tags text, search text,
   metadata text, rest text)
-WHERE j.seq = r.seq
+WHERE j.seq BETWEEN r.seq AND r.seq
 
 -- :unmark
 DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
-WHERE m.mark = r.mark AND m.state = r.state AND m.rank = r.rank AND m.seq = r.seq
+WHERE (m.mark, m.state, m.rank, m.seq) >= (r.mark, r.state, r.rank, r.seq)
+  AND (m.mark, m.state, m.rank, m.seq) <= (r.mark, r.state, r.rank, r.seq)
 
 -- :mark
 INSERT INTO {schema}.mark (mark, state, rank, seq)
@@ -59,7 +60,7 @@ DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
 
 -- :removeRuns
 DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane smallint, last bigint)
-WHERE r.queue = g.queue AND r.lane = g.lane AND r.last = g.last
+WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last)
 
 -- :addRuns  the kind, and when they were created, of a run of new jobs that are of one; of others the server looks
 INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
@@ -85,7 +86,7 @@ FROM (
 
 -- :waitsElsewhere
 UPDATE {schema}.waiting w SET place = r.place, rank = r.rank
-FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq = r.seq
+FROM json_to_recordset($1) AS r (seq bigint, place bigint, rank float8) WHERE w.seq BETWEEN r.seq AND r.seq
 
 -- :startWaiting
 SELECT * FROM {schema}.tell_waiting_{set}($1::bigint[], $2)

@@ -157,7 +157,7 @@ CREATE INDEX done_kind ON {schema}.done (kind, (((expires_at - finished_at) / 10
 CREATE INDEX done_expires ON {schema}.done (expires_at, last);
 
 -- What follows only the desk writes, under its lock; see desk.ts. But for `parent` and `link`: there settle.sql notes that
--- children completed.
+-- children completed, and joining.sql that some came, while nobody is at the desk.
 
 -- Numbers that order what came when.
 CREATE TABLE {schema}.number (one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
