@@ -1024,7 +1024,7 @@ AS $$
   FROM unnest(seqs, untils) g (seq, until)
   CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = g.seq OFFSET 0) j
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
-  WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
+  WHERE m.mark = ANY (ARRAY[e.mark]) AND m.state = 0 AND m.rank = 0 AND m.seq BETWEEN g.seq AND g.seq
 $$;
 
 -- unmark(state, gone): of jobs that are gone: [[seq, tags, search, rank], ...].
@@ -1033,7 +1033,8 @@ LANGUAGE sql
 AS $$
   DELETE FROM {schema}.mark m
   USING json_array_elements(gone) g CROSS JOIN LATERAL {schema}.marks_of_{set}(g->>1, g->>2) e (mark)
-  WHERE m.mark = e.mark AND m.state = of_state AND m.rank = (g->>3)::float8 AND m.seq = (g->>0)::bigint
+  WHERE m.mark = ANY (ARRAY[e.mark]) AND m.state = of_state AND m.rank = ANY (ARRAY[(g->>3)::float8])
+    AND m.seq BETWEEN (g->>0)::bigint AND (g->>0)::bigint
 $$;
 
 -- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb
@@ -1831,7 +1832,7 @@ BEGIN
   WITH noted AS (
     UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
     FROM unnest(parents, children, results) c (parent, child, result)
-    WHERE (l.parent, l.child) >= (c.parent, c.child) AND (l.parent, l.child) <= (c.parent, c.child) AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    WHERE l.parent = ANY (ARRAY[c.parent]) AND l.child BETWEEN c.child AND c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
     RETURNING l.parent
   ), left_over AS (
     UPDATE {schema}.parent p SET waiting = p.waiting - n.count
@@ -1968,7 +1969,7 @@ BEGIN
 
   IF cardinality(gone_last) > 0 THEN
     DELETE FROM {schema}.ready r USING unnest(gone_queue, gone_lane, gone_last) g (queue, lane, last)
-    WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last);
+    WHERE r.queue = ANY (ARRAY[g.queue]) AND r.lane = ANY (ARRAY[g.lane]) AND r.last BETWEEN g.last AND g.last;
   END IF;
   FOR p IN 1 .. n LOOP
     IF rest_last[p] IS NOT NULL THEN
@@ -2112,8 +2113,7 @@ WHERE j.seq BETWEEN r.seq AND r.seq
 `,
   unmark: `
 DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
-WHERE (m.mark, m.state, m.rank, m.seq) >= (r.mark, r.state, r.rank, r.seq)
-  AND (m.mark, m.state, m.rank, m.seq) <= (r.mark, r.state, r.rank, r.seq)
+WHERE m.mark = ANY (ARRAY[r.mark]) AND m.state = ANY (ARRAY[r.state]) AND m.rank = ANY (ARRAY[r.rank]) AND m.seq BETWEEN r.seq AND r.seq
 `,
   mark: `
 INSERT INTO {schema}.mark (mark, state, rank, seq)
@@ -2124,7 +2124,7 @@ DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
 `,
   removeRuns: `
 DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane smallint, last bigint)
-WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last)
+WHERE r.queue = ANY (ARRAY[g.queue]) AND r.lane = ANY (ARRAY[g.lane]) AND r.last BETWEEN g.last AND g.last
 `,
   addRuns: `
 INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)

@@ -16,7 +16,7 @@ AS $$
   FROM unnest(seqs, untils) g (seq, until)
   CROSS JOIN LATERAL (SELECT * FROM {schema}.job k WHERE k.seq = g.seq OFFSET 0) j
   CROSS JOIN LATERAL {schema}.marks_of_{set}(j.tags, j.search) e (mark)
-  WHERE m.mark = e.mark AND m.state = 0 AND m.rank = 0 AND m.seq = g.seq
+  WHERE m.mark = ANY (ARRAY[e.mark]) AND m.state = 0 AND m.rank = 0 AND m.seq BETWEEN g.seq AND g.seq
 $$;
 
 -- unmark(state, gone): of jobs that are gone: [[seq, tags, search, rank], ...].
@@ -25,7 +25,8 @@ LANGUAGE sql
 AS $$
   DELETE FROM {schema}.mark m
   USING json_array_elements(gone) g CROSS JOIN LATERAL {schema}.marks_of_{set}(g->>1, g->>2) e (mark)
-  WHERE m.mark = e.mark AND m.state = of_state AND m.rank = (g->>3)::float8 AND m.seq = (g->>0)::bigint
+  WHERE m.mark = ANY (ARRAY[e.mark]) AND m.state = of_state AND m.rank = ANY (ARRAY[(g->>3)::float8])
+    AND m.seq BETWEEN (g->>0)::bigint AND (g->>0)::bigint
 $$;
 
 -- has_field(input, path, value) -> boolean: whether an input, a JSON text, has this value there. JSON knows texts that jsonb

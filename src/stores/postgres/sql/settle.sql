@@ -301,7 +301,7 @@ BEGIN
   WITH noted AS (
     UPDATE {schema}.link l SET ended_at = note_children_{set}.at, result = c.result
     FROM unnest(parents, children, results) c (parent, child, result)
-    WHERE (l.parent, l.child) >= (c.parent, c.child) AND (l.parent, l.child) <= (c.parent, c.child) AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
+    WHERE l.parent = ANY (ARRAY[c.parent]) AND l.child BETWEEN c.child AND c.child AND l.ended_at IS NULL AND l.state NOT LIKE '%"end":%'
     RETURNING l.parent
   ), left_over AS (
     UPDATE {schema}.parent p SET waiting = p.waiting - n.count

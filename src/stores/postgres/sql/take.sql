@@ -109,7 +109,7 @@ BEGIN
 
   IF cardinality(gone_last) > 0 THEN
     DELETE FROM {schema}.ready r USING unnest(gone_queue, gone_lane, gone_last) g (queue, lane, last)
-    WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last);
+    WHERE r.queue = ANY (ARRAY[g.queue]) AND r.lane = ANY (ARRAY[g.lane]) AND r.last BETWEEN g.last AND g.last;
   END IF;
   FOR p IN 1 .. n LOOP
     IF rest_last[p] IS NOT NULL THEN

@@ -48,8 +48,7 @@ WHERE j.seq BETWEEN r.seq AND r.seq
 
 -- :unmark
 DELETE FROM {schema}.mark m USING json_to_recordset($1) AS r (mark text, state smallint, rank float8, seq bigint)
-WHERE (m.mark, m.state, m.rank, m.seq) >= (r.mark, r.state, r.rank, r.seq)
-  AND (m.mark, m.state, m.rank, m.seq) <= (r.mark, r.state, r.rank, r.seq)
+WHERE m.mark = ANY (ARRAY[r.mark]) AND m.state = ANY (ARRAY[r.state]) AND m.rank = ANY (ARRAY[r.rank]) AND m.seq BETWEEN r.seq AND r.seq
 
 -- :mark
 INSERT INTO {schema}.mark (mark, state, rank, seq)
@@ -60,7 +59,7 @@ DELETE FROM {schema}.job WHERE seq = ANY ($1::bigint[])
 
 -- :removeRuns
 DELETE FROM {schema}.ready r USING json_to_recordset($1) AS g (queue int, lane smallint, last bigint)
-WHERE (r.queue, r.lane, r.last) >= (g.queue, g.lane, g.last) AND (r.queue, r.lane, r.last) <= (g.queue, g.lane, g.last)
+WHERE r.queue = ANY (ARRAY[g.queue]) AND r.lane = ANY (ARRAY[g.lane]) AND r.last BETWEEN g.last AND g.last
 
 -- :addRuns  the kind, and when they were created, of a run of new jobs that are of one; of others the server looks
 INSERT INTO {schema}.ready (queue, lane, first, last, kind, created_at, kinds)
