@@ -8,6 +8,7 @@ import { markOf } from '../../src/core/search.js'
 import type { JobFilter, Store } from '../../src/core/store.js'
 import { found, selection } from '../../src/stores/postgres/select.js'
 import { looking } from '../../src/stores/postgres/statements.js'
+import { cancelCommand, childOf, parent } from '../../src/testing/conformance/family-jobs.js'
 import { claim, complete, die, failureOf, newJob } from '../../src/testing/conformance/helpers.js'
 import { asAdmin, serverUrl } from './postgres.js'
 
@@ -105,6 +106,17 @@ test('a rare cause of death is found in one call', async () => {
 })
 
 /** One call, with the rows that it read. */
+test('a page of a parent with all of its children is read in a few tries', async () => {
+  const top = parent({ queue: 'families' })
+  await store.insert([top, ...Array.from({ length: 999 }, () => childOf([top], { queue: 'families' }))])
+  await store.operate({ ids: [top.id] }, cancelCommand)
+  const query = { filter: { state: 'cancelled', queue: 'families' }, limit: 1_000 } as const
+  for (let page = await store.list(query); page.jobs.length < 1_000; page = await store.list(query))
+    await store.sweep({ limit: 1_000, keep: { completed: 1e6, dead: 1e6 } })
+  const { jobs } = await store.list(query)
+  expect(jobs.filter(({ family }) => family?.parents[0] === top.id)).toHaveLength(999)
+})
+
 async function look(filter: JobFilter) {
   const query = { filter, limit: 100 }
   const page = await store.list(query)

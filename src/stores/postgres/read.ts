@@ -69,7 +69,9 @@ export class Reader {
   list(query: JobQuery): Promise<JobPage> {
     return this.#atDesk.look((tables) => {
       const { entries, cursor } = tables.select(query)
-      return { jobs: entries.map((entry) => toRecord(tables, entry)), cursor }
+      const jobs: JobRecord[] = []
+      tables.each(entries, (entry) => void jobs.push(toRecord(tables, entry)))
+      return { jobs, cursor }
     })
   }
 
