@@ -47,6 +47,8 @@ export interface SettledOutcome {
   readonly delay: number
   /** Sent by another worker for one that was lost. */
   readonly rescue: boolean
+  /** Given back by a worker that had not begun it. */
+  readonly idle?: boolean
 }
 
 type WithoutTime<E> = E extends HistoryEvent ? Omit<E, 't'> : never

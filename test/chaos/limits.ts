@@ -14,6 +14,8 @@ interface Held {
   readonly from: number
   /** Not before: when the settlement that ended it was sent. */
   readonly to: number
+  /** It came back without having started, which gives its place in the rate to another. */
+  readonly isIdle: boolean
 }
 
 /** `keyOf` tells the key of a job that has these limits, and undefined for others. */
@@ -24,7 +26,10 @@ export function checkLimits(
 ): Violation[] {
   const held = leasesOf(events, keyOf)
   const violations: Violation[] = []
-  const starts = held.map(({ from }) => from).sort((a, b) => a - b)
+  const starts = held
+    .filter(({ isIdle }) => !isIdle)
+    .map(({ from }) => from)
+    .sort((a, b) => a - b)
   const burst = mostIn(starts, limits.rate.per)
   if (burst > limits.rate.max)
     violations.push({
@@ -48,6 +53,7 @@ export function checkLimits(
 function leasesOf(events: readonly HistoryEvent[], keyOf: (id: string) => string | undefined): Held[] {
   const ends = new Map<string, number>()
   const tries = new Map<string, number>()
+  const idle = new Set<string>()
   for (const event of events) {
     if (event.e !== 'settle-try' && event.e !== 'settle-result') continue
     const name = `${event.id} ${event.token}`
@@ -55,7 +61,10 @@ function leasesOf(events: readonly HistoryEvent[], keyOf: (id: string) => string
     // sent before the answer is the one answered.
     const sent = `${name} ${event.by}`
     if (event.e === 'settle-try') tries.set(sent, event.t)
-    else if (event.result !== 'lost' && !ends.has(name)) ends.set(name, tries.get(sent) ?? event.t)
+    else if (event.result !== 'lost' && !ends.has(name)) {
+      ends.set(name, tries.get(sent) ?? event.t)
+      if (event.idle === true) idle.add(name)
+    }
   }
   const leases = new Map<string, Held>()
   for (const event of events) {
@@ -64,7 +73,12 @@ function leasesOf(events: readonly HistoryEvent[], keyOf: (id: string) => string
     const name = `${event.id} ${event.token}`
     // One whose end nobody saw may have ended with its claim: it can only be counted in favour.
     if (key !== undefined)
-      leases.set(name, { key, from: event.claimedAt, to: ends.get(name) ?? event.claimedAt })
+      leases.set(name, {
+        key,
+        from: event.claimedAt,
+        to: ends.get(name) ?? event.claimedAt,
+        isIdle: idle.has(name),
+      })
   }
   return [...leases.values()]
 }

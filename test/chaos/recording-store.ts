@@ -243,6 +243,7 @@ function outcomesOf({ settlements, rescue = false }: ExchangeRequest): SettledOu
     to: outcome.to,
     delay: outcome.delay,
     rescue,
+    ...(outcome.idle && { idle: true }),
   }))
 }
 

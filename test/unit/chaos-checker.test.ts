@@ -389,6 +389,19 @@ describe('limits', () => {
     expect(checkLimits(events, keyOf, limits)).toEqual([violation('I7', '3 starts in 100 ms, limit 2')])
   })
 
+  test('what comes back without having started is no start, but was held', () => {
+    const back = (id: string, from: number, to: number): HistoryEvent[] => {
+      const held = lease(id, { claimedAt: from, token: `${id}-${from}` })
+      return [claimed(held), ...settled(held, { to: 'pending', t: to, idle: true })]
+    }
+    const events = [...ran('a1', 0, 10), ...back('b1', 20, 30), ...ran('c1', 99, 110)]
+    expect(checkLimits(events, keyOf, limits)).toEqual([])
+    const held = [...ran('a1', 0, 500), ...back('a2', 200, 300)]
+    expect(checkLimits(held, keyOf, limits)).toEqual([
+      violation('I8', '2 of key a ran at the same time, limit 1'),
+    ])
+  })
+
   test('too many at the same time, of all and of a key', () => {
     const events = [...ran('a1', 0, 500), ...ran('b1', 10, 500), ...ran('a2', 200, 300)]
     expect(checkLimits(events, keyOf, limits)).toEqual([
