@@ -1,8 +1,8 @@
+import type { PagedTables } from '../page/tables.js'
 import type { Connection } from './connection.js'
 import type { Desk, DeskOptions } from './desk.js'
 import type { Names } from './names.js'
 import type { News } from './news.js'
-import type { PagedTables } from './page/tables.js'
 
 type Verb<T> = (tables: PagedTables, now: number) => T
 

@@ -5,8 +5,8 @@
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
 import type { Lease } from '../ledger/token.js'
 import type { ParkingGate } from '../ledger/traffic.js'
-import { type Ends, endsOf, isPlainEnd, leasesOf, settledBy } from './ends.js'
-import type { PagedTables } from './page/tables.js'
+import type { PagedTables } from '../page/tables.js'
+import { type CountedEnds, type Ends, endsOf, isPlainEnd, leasesOf, settledBy } from './ends.js'
 
 /** Some of it has to be looked at after all. */
 export class NotCounted extends Error {}
@@ -81,7 +81,7 @@ export class Counted {
       const job = { name: kind.name, queue: kind.queue.name, lane: kind.lane, traffic: undefined }
       tables.traffic.ended(job, settlement.outcome, held.at, count, now, gates as ParkingGate[])
     }
-    tables.ended = { ...this.#ends, starts: starts as number[] }
+    tables.ended = { ...this.#ends, starts: starts as number[] } satisfies CountedEnds
     tables.signals.settled(this.#counted)
   }
 

@@ -8,20 +8,18 @@ import { MillraceError } from '../../core/errors.js'
 import type { FinalState, NewJob } from '../../core/job.js'
 import { insertFromHandler } from '../ledger/insert.js'
 import type { Ranked } from '../ledger/shelf.js'
+import { Habits } from '../page/habits.js'
+import { Needs, Stale } from '../page/needs.js'
+import { type Arrival, Page } from '../page/page.js'
+import type { PagedTables } from '../page/tables.js'
+import { type Done, tryOn, type Verb } from '../page/trying.js'
 import type { Ask } from './connection.js'
 import { planner } from './functions.js'
-import { Habits } from './page/habits.js'
 import { kindSheets, type Question, questionsFor } from './page/load.js'
-import { Needs, Stale } from './page/needs.js'
-import { type Arrival, Page } from './page/page.js'
-import { PagedTables } from './page/tables.js'
 import { writings } from './page/write.js'
 import { write } from './sql.generated.js'
 import { loading, looking, Statements } from './statements.js'
 
-/** Tries of one verb. Each reads something new. */
-const mostTries = 1_000
-const fewTries = 8
 /** Arrivals that one transaction admits; see load.sql. */
 export const arrivalsAtOnce = 100
 /** How often all is read again because others changed it meanwhile. */
@@ -41,18 +39,13 @@ export interface DeskOptions {
   readonly like?: string
 }
 
-export interface Done<T> {
-  readonly result: T
-  readonly tables: PagedTables
-}
-
 export class Desk {
   readonly #clock: Clock | undefined
   readonly #load: Statements
   readonly #look: Statements
   readonly #write: Statements
   /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
-  #surplus = new Map<FinalState, Ranked>()
+  readonly #surplus = new Map<FinalState, Ranked>()
   readonly #habits = new Habits()
 
   constructor(schema: string, clock: Clock | undefined) {
@@ -67,24 +60,14 @@ export class Desk {
   }
 
   /** Does a verb in a transaction of its own. */
-  async work<T>(
-    ask: Ask,
-    begin: string,
-    verb: (tables: PagedTables, now: number) => T,
-    options: DeskOptions = {},
-  ): Promise<Done<T>> {
+  async work<T>(ask: Ask, begin: string, verb: Verb<T>, options: DeskOptions = {}): Promise<Done<T>> {
     const { done } = await this.#tried(ask, [begin, ...planning], verb, options)
     await this.#finish(ask, done, ['COMMIT'])
     return done
   }
 
   /** The same inside a transaction that is begun, and not committed here. `opening` is said before all waits begin. */
-  async within<T>(
-    ask: Ask,
-    opening: string,
-    verb: (tables: PagedTables, now: number) => T,
-    options: DeskOptions = {},
-  ): Promise<Done<T>> {
+  async within<T>(ask: Ask, opening: string, verb: Verb<T>, options: DeskOptions = {}): Promise<Done<T>> {
     const { done } = await this.#tried(ask, [opening], verb, options)
     await this.#finish(ask, done, [])
     return done
@@ -93,7 +76,7 @@ export class Desk {
   /** Reads only, without the lock, as all was at one moment. */
   async look<T>(
     ask: Ask,
-    verb: (tables: PagedTables, now: number) => T,
+    verb: Verb<T>,
     options: DeskOptions = {},
   ): Promise<{ result: T; hasArrivals: boolean }> {
     const { page, done } = await this.#tried(ask, beginLook, verb, options, false)
@@ -104,7 +87,7 @@ export class Desk {
   async #tried<T>(
     ask: Ask,
     opening: readonly string[],
-    verb: (tables: PagedTables, now: number) => T,
+    verb: Verb<T>,
     options: DeskOptions,
     locks = true,
   ): Promise<{ page: Page; done: Done<T> }> {
@@ -128,57 +111,24 @@ export class Desk {
     throw new MillraceError('STORE_CORRUPT', 'a job is neither waiting nor running nor done')
   }
 
-  async #triedOn<T>(
+  #triedOn<T>(
     ask: Ask,
     page: Page,
-    verb: (tables: PagedTables, now: number) => T,
+    verb: Verb<T>,
     { count = 1, renewsByTaking = false }: DeskOptions,
     locks: boolean,
   ): Promise<Done<T>> {
-    for (let tries = 0; tries < mostTries; tries++) {
-      page.needs = new Needs()
-      page.found = new Needs()
-      const surplus = new Map(this.#surplus)
-      try {
-        const tables = new PagedTables(page, frozen(page.now), { count, renewsByTaking, surplus })
-        if (locks) admit(tables, page)
-        const result = verb(tables, page.now)
-        if (page.needs.isEmpty) {
-          this.#surplus = surplus
-          return { result, tables }
-        }
-      } catch (error) {
-        if (page.needs.isEmpty) throw error
-      }
-      if (!locks) pretendPositions(page)
-      const ids = page.needs.keys.get('job')
-      if (ids !== undefined) for (const id of page.children) page.needs.key('kin', id)
-      await this.#read(ask, page, [], questionsFor(page, page.needs), locks)
-      if (tries >= fewTries) await this.#readAncestors(ask, page, ids, locks)
-    }
-    throw new MillraceError(
-      'STORE_FAILED',
-      `what was asked for is not done after ${mostTries} tries; do it in smaller parts`,
-    )
-  }
-
-  /** Reads parents of parents ahead: a long line of them would take a try for each. */
-  async #readAncestors(
-    ask: Ask,
-    page: Page,
-    ids: ReadonlySet<string> | undefined,
-    locks: boolean,
-  ): Promise<void> {
-    if (ids === undefined) return
-    const needs = new Needs()
-    for (const id of ids) needs.key('ancestors', id)
-    await this.#read(ask, page, [], questionsFor(page, needs), locks)
-    const all = new Needs()
-    for (const id of page.ancestors) {
-      if (page.peek('job', id) === undefined) all.key('job', id)
-      all.key('kin', id)
-    }
-    if (!all.isEmpty) await this.#read(ask, page, [], questionsFor(page, all), locks)
+    return tryOn({
+      page,
+      verb: locks ? afterArrivals(verb) : verb,
+      count,
+      renewsByTaking,
+      surplus: this.#surplus,
+      read: (needs) => {
+        if (!locks) pretendPositions(page)
+        return this.#read(ask, page, [], questionsFor(page, needs), locks)
+      },
+    })
   }
 
   async #read(
@@ -231,11 +181,6 @@ function number(page: Page): Question {
   return { statement: 'number', take: (rows: readonly unknown[]) => page.putSheet('number', rows[0]) }
 }
 
-/** One look at the clock for a whole transaction. */
-function frozen(now: number): Clock {
-  return { now: () => now, monotonic: () => now, after: () => () => {} }
-}
-
 /** Who only looks what would happen takes none away from others. */
 function pretendPositions({ needs, positions }: Page): void {
   for (; needs.positions > 0; needs.positions--) positions.push(beyondAll + positions.length)
@@ -254,6 +199,11 @@ function arrivals(page: Page): Question {
 }
 
 /** What callers have committed since comes first. Their transactions are over: nothing can be refused any more. */
-function admit(tables: PagedTables, { arrivals, now }: Page): void {
-  tables.each(arrivals, ({ jobs }) => insertFromHandler(tables, JSON.parse(jobs) as NewJob[], undefined, now))
+function afterArrivals<T>(verb: Verb<T>): Verb<T> {
+  return (tables, now) => {
+    tables.each(tables.page.arrivals, ({ jobs }) =>
+      insertFromHandler(tables, JSON.parse(jobs) as NewJob[], undefined, now),
+    )
+    return verb(tables, now)
+  }
 }

@@ -1,6 +1,6 @@
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { type Lease, readToken } from '../ledger/token.js'
-import { separator } from './literal.js'
+import { separator } from '../page/separator.js'
 
 /** Between the results of runs. */
 const groupSeparator = '\x1d'
@@ -28,6 +28,11 @@ export interface Ends {
   readonly results: string | null
   /** By settlement; undefined for a token that was made for another job. */
   readonly leases: readonly (Lease | undefined)[]
+}
+
+/** What the server ends by itself, and when its claims began. */
+export interface CountedEnds extends Pick<Ends, 'settled' | 'results'> {
+  readonly starts: readonly number[]
 }
 
 interface End {

@@ -1,10 +1,10 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest } from '../../core/store.js'
 import { leaseToken } from '../ledger/token.js'
+import { separator } from '../page/separator.js'
 import { areAlike } from './alike.js'
 import { newlyClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
-import { separator } from './literal.js'
 import type { Names } from './names.js'
 import { inSchema } from './schema.js'
 

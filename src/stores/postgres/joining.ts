@@ -1,13 +1,13 @@
 import type { NewFamily, ParentLink } from '../../core/family.js'
 import type { NewJob } from '../../core/job.js'
 import { newLink } from '../ledger/joining.js'
+import { familyText, onlyParent } from '../page/job-row.js'
+import { writeLink } from '../page/links.js'
+import { separator } from '../page/separator.js'
 import { areAlike } from './alike.js'
 import type { Connection } from './connection.js'
 import { type Inserted, insertedPending, isPlainAmongOthers } from './insert.js'
-import { separator } from './literal.js'
 import type { Names } from './names.js'
-import { familyText, onlyParent } from './page/job-row.js'
-import { writeLink } from './page/links.js'
 import { inSchema } from './schema.js'
 
 /** Adds children to a job that waits for others in one statement, where they differ in nothing but their inputs. */

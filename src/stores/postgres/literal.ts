@@ -1,9 +1,6 @@
 /** A value as it is written into a statement. Several statements go in one message only if they have no parameters. */
 export type Value = string | number | boolean | null | readonly string[] | readonly (number | null)[] | Json
 
-/** Between the parts of a list that goes as one text. */
-export const separator = '\x1e'
-
 /** Goes as one JSON text. */
 export class Json {
   readonly value: unknown

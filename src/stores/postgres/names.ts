@@ -1,5 +1,5 @@
+import { kindKey } from '../page/kinds.js'
 import type { Connection } from './connection.js'
-import { kindKey } from './page/kinds.js'
 import { inSchema } from './schema.js'
 
 interface Named {

@@ -1,6 +1,6 @@
 import type { NewJob } from '../../core/job.js'
 import { readToken } from '../ledger/token.js'
-import { Needs } from './page/needs.js'
+import { Needs } from '../page/needs.js'
 
 interface Held {
   readonly id: string

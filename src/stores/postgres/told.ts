@@ -1,5 +1,6 @@
 import type { ClaimedJob } from '../../core/job.js'
-import { separator } from './literal.js'
+import type { ToldJobs as Jobs } from '../page/heads.js'
+import { separator } from '../page/separator.js'
 
 /** What the server tells of jobs that were claimed; see tell.sql. */
 export interface Told {
@@ -15,7 +16,7 @@ export interface Told {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 /** The same, job by job. */
-export class ToldJobs {
+export class ToldJobs implements Jobs {
   readonly seqs: readonly number[]
   readonly kinds: readonly number[]
   readonly #created: readonly number[]

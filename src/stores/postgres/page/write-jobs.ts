@@ -1,15 +1,13 @@
 import type { Entry } from '../../ledger/entry.js'
-import type { Parenthood } from '../../ledger/parenthood.js'
-import { isSame } from './book.js'
-import { placeNumber } from './heads.js'
-import type { JobRow, StoredJob } from './job-row.js'
-import { writeParenthood } from './jobs.js'
-import type { PagedKind } from './kinds.js'
-import type { LinkRow, PagedLinks } from './links.js'
-import { type Mark, marksBefore, marksOf, marksOnlyIn } from './marks.js'
-import { spansOf, without } from './spans.js'
-import type { PagedSteps } from './steps.js'
-import type { PagedTables } from './tables.js'
+import { isSame } from '../../page/book.js'
+import { placeNumber } from '../../page/heads.js'
+import type { JobRow, StoredJob } from '../../page/job-row.js'
+import { KinChanges } from '../../page/kin.js'
+import type { PagedKind } from '../../page/kinds.js'
+import { MarkChanges } from '../../page/marks.js'
+import { spansOf, without } from '../../page/spans.js'
+import type { PagedTables } from '../../page/tables.js'
+import { WaiterChanges } from '../../page/waits.js'
 import { addJobs, addLinks, addWaits, type Wait, type Writings } from './writings.js'
 
 /** Where a job waits, as far as it is stored beside its row. */
@@ -28,10 +26,9 @@ export function writeJobs(tables: PagedTables, out: Writings): void {
   const waits: Wait[] = []
   const waitsNoMore: number[] = []
   const runs = new Runs()
-  const kin = new Kin()
-  const marks = new Marks()
-  const waiters: { key: string; n: number; seq: number }[] = []
-  const waitersGone: { key: string; n: number }[] = []
+  const kin = new KinChanges()
+  const marks = new MarkChanges()
+  const waiters = new WaiterChanges()
   tables.jobs.visit(({ row, entry, steps }, now) => {
     const stored = now && tables.jobs.stored(now)
     const stays = row !== undefined && now !== undefined && isAsItEnded(now, row)
@@ -52,20 +49,21 @@ export function writeJobs(tables: PagedTables, out: Writings): void {
       if (after.place !== undefined) waits.push(waitOf(entry, after, stored as StoredJob))
     }
     kin.see(row, entry, now, steps)
-    seeWaits(row, entry, now, waiters, waitersGone)
+    waiters.see(row, entry, now)
   })
   out.keys('cutDone', undone)
   out.keys('removeJobs', removed)
   addJobs(added, out)
   out.rows('changeJobs', changed)
-  marks.write(out)
+  out.rows('unmark', marks.gone)
+  out.rows('mark', marks.come)
   out.rows('removeRuns', runs.removed())
   out.rows('addRuns', runs.added())
   out.keys('waitsNoMore', waitsNoMore)
   addWaits(waits, out)
-  out.rows('removeWaiters', waitersGone)
-  out.rows('waiters', waiters)
-  kin.write(tables, out)
+  out.rows('removeWaiters', waiters.gone)
+  out.rows('waiters', waiters.came)
+  writeKin(tables, kin, out)
 }
 
 /** One that completed on the fast path, and that nothing happened to since. */
@@ -147,93 +145,17 @@ function splitLine(line: string): { queue: number; lane: number } {
   return { queue: Number(queue), lane: Number(lane) }
 }
 
-/** What jobs are found by. */
-class Marks {
-  readonly #gone: Mark[] = []
-  readonly #come: Mark[] = []
-
-  see(row: JobRow | undefined, stored: StoredJob | undefined): void {
-    const before = row === undefined ? [] : marksBefore(row)
-    const after = stored === undefined ? [] : marksOf(stored)
-    this.#gone.push(...marksOnlyIn(before, after))
-    this.#come.push(...marksOnlyIn(after, before))
-  }
-
-  write(out: Writings): void {
-    out.rows('unmark', this.#gone)
-    out.rows('mark', this.#come)
-  }
-}
-
-/** Children, and steps. */
-class Kin {
-  readonly #parents: unknown[] = []
-  readonly #links: LinkRow[] = []
-  readonly #newLinks: LinkRow[] = []
-  readonly #steps: { seq: number; name: string; open: boolean; state: string }[] = []
-  readonly #noFans: number[] = []
-  readonly #noParents: number[] = []
-  readonly #noSteps: number[] = []
-  readonly #noLogs: number[] = []
-
-  see(row: JobRow | undefined, entry: Entry, now: Entry | undefined, before: PagedSteps | undefined): void {
-    if (now === undefined) {
-      if (row?.parent) this.#noParents.push(entry.seq)
-      if (before !== undefined) this.#noSteps.push(entry.seq)
-      this.#noLogs.push(entry.seq)
-      return
-    }
-    const parenthood = now.story?.parenthood
-    if (parenthood !== undefined) this.#seeParent(row, now.seq, parenthood)
-    const steps = now.story?.steps as PagedSteps | undefined
-    if (before !== undefined && steps !== before) this.#noSteps.push(now.seq)
-    for (const step of steps?.written.values() ?? [])
-      this.#steps.push({ seq: now.seq, name: step.name, open: step.open, state: JSON.stringify(step) })
-  }
-
-  #seeParent(row: JobRow | undefined, seq: number, parenthood: Parenthood): void {
-    const { waiting, doomed, state } = writeParenthood(parenthood)
-    if (row?.parent !== state || row.waiting !== waiting || row.doomed !== doomed)
-      this.#parents.push({ seq, waiting, doomed, state })
-    const { added, kept, fansForgotten } = (parenthood.links as PagedLinks).changes()
-    if (fansForgotten) this.#noFans.push(seq)
-    this.#links.push(...kept)
-    this.#newLinks.push(...added)
-  }
-
-  write(tables: PagedTables, out: Writings): void {
-    out.keys('removeParents', this.#noParents)
-    out.keys('removeLinks', this.#noParents)
-    out.keys('forgetFans', this.#noFans)
-    out.rows('parents', this.#parents)
-    addLinks(this.#newLinks, out)
-    out.rows('links', this.#links)
-    out.keys('removeSteps', this.#noSteps)
-    out.rows(
-      'steps',
-      this.#steps.map((step) => ({ ...step, n: tables.nextNum() })),
-    )
-    out.keys('removeLogs', this.#noLogs)
-  }
-}
-
-function seeWaits(
-  row: JobRow | undefined,
-  entry: Entry,
-  now: Entry | undefined,
-  came: { key: string; n: number; seq: number }[],
-  gone: { key: string; n: number }[],
-): void {
-  const before = row?.rest?.includes('"waits":') ? (JSON.parse(row.rest) as Waits) : undefined
-  const waits = now?.story?.waits
-  const n = now?.story?.waiter ?? 0
-  if (before?.waits !== undefined && (waits === undefined || before.waiter !== n))
-    for (const { key } of before.waits) gone.push({ key, n: before.waiter ?? 0 })
-  if (waits !== undefined && before?.waiter !== n)
-    for (const { key } of waits) came.push({ key, n, seq: entry.seq })
-}
-
-interface Waits {
-  readonly waits?: readonly { readonly key: string }[]
-  readonly waiter?: number
+function writeKin(tables: PagedTables, kin: KinChanges, out: Writings): void {
+  out.keys('removeParents', kin.noParents)
+  out.keys('removeLinks', kin.noParents)
+  out.keys('forgetFans', kin.noFans)
+  out.rows('parents', kin.parents)
+  addLinks(kin.newLinks, out)
+  out.rows('links', kin.links)
+  out.keys('removeSteps', kin.noSteps)
+  out.rows(
+    'steps',
+    kin.steps.map((step) => ({ ...step, n: tables.nextNum() })),
+  )
+  out.keys('removeLogs', kin.noLogs)
 }

@@ -1,7 +1,8 @@
 import { bounds } from '../../../core/bounds.js'
-import type { Told } from '../told.js'
-import type { PagedBook } from './book.js'
-import type { PagedTables } from './tables.js'
+import type { PagedBook } from '../../page/book.js'
+import type { PagedTables } from '../../page/tables.js'
+import type { CountedEnds } from '../ends.js'
+import { type Told, ToldJobs } from '../told.js'
 import { writeJobs } from './write-jobs.js'
 import { type Writing, Writings } from './writings.js'
 
@@ -26,7 +27,7 @@ export function writings(tables: PagedTables): Writing[] {
 
 function writeEnds({ ended, page }: PagedTables, out: Writings): void {
   if (ended === undefined) return
-  const { starts, settled, results } = ended
+  const { starts, settled, results } = ended as CountedEnds
   out.add('end', page.now, starts, settled, results)
 }
 
@@ -34,7 +35,7 @@ function writeHeads({ heads }: PagedTables, out: Writings): void {
   const { spans, count, moved } = heads.changes()
   out.rows('waitsElsewhere', moved)
   if (count === 0) return
-  const take = ([answer]: readonly Told[]) => heads.hear(answer as Told)
+  const take = ([answer]: readonly Told[]) => heads.hear(new ToldJobs(answer as Told))
   out.all.push({ statement: 'startWaiting', values: [spans, count], take })
 }
 
@@ -60,29 +61,11 @@ function writeRecord(out: Writings, book: PagedBook<unknown>, put: string, remov
   out.rows(put, kept)
 }
 
-function writeCauses(tables: PagedTables, out: Writings): void {
-  const died = new Map<string, { cause: string; name: string; first_at: number; count: number }>()
-  const rose = new Map<string, number>()
-  for (const change of tables.causes.changes) {
-    if ('remove' in change) rose.set(change.remove, (rose.get(change.remove) ?? 0) + 1)
-    else {
-      const { cause, name, message, at, sample } = change.add
-      const before = died.get(cause)
-      died.set(cause, {
-        cause,
-        name: before?.name ?? name,
-        ...{ message, last_at: at, sample },
-        first_at: before?.first_at ?? at,
-        count: (before?.count ?? 0) + 1,
-      })
-    }
-  }
-  out.rows('died', [...died.values()])
-  if (rose.size === 0) return
-  out.rows(
-    'rose',
-    [...rose].map(([cause, count]) => ({ cause, count })),
-  )
+function writeCauses({ causes }: PagedTables, out: Writings): void {
+  const { died, rose } = causes.tally()
+  out.rows('died', died)
+  if (rose.length === 0) return
+  out.rows('rose', rose)
   out.add('forgetCauses')
 }
 

@@ -1,4 +1,4 @@
-import type { Link, Links } from '../../ledger/parenthood.js'
+import type { Link, Links } from '../ledger/parenthood.js'
 import { isSame } from './book.js'
 import type { WindowNeed } from './needs.js'
 import type { Page } from './page.js'

@@ -1,4 +1,4 @@
-import { start } from '../../ledger/shelf.js'
+import { start } from '../ledger/shelf.js'
 import { Needs, type WindowNeed } from './needs.js'
 
 /** Rows that many verbs have in common. */

@@ -1,21 +1,20 @@
-import type { Clock } from '../../../core/clock.js'
-import type { FinalState, LogLine } from '../../../core/job.js'
-import type { JobQuery, LeasedJob, Signal } from '../../../core/store.js'
-import { TrafficControl } from '../../../core/traffic/control.js'
-import { Holders } from '../../ledger/dedupe.js'
-import type { Entry } from '../../ledger/entry.js'
-import { Guards } from '../../ledger/guard.js'
-import { Schedules } from '../../ledger/schedule.js'
-import type { Ranked } from '../../ledger/shelf.js'
-import { byTime, inLine, Mailbox } from '../../ledger/signal.js'
-import { Signals } from '../../ledger/subscribe.js'
-import { Surplus } from '../../ledger/surplus.js'
-import { type Doomed, type Selection, type ShelvedState, Tables } from '../../ledger/tables.js'
-import { leaseToken, readToken } from '../../ledger/token.js'
-import { type ParkingGate, Places, type Traffic, type TrafficLine } from '../../ledger/traffic.js'
-import { Waiters, waiter } from '../../ledger/waiting.js'
-import type { Lease } from '../../ledger/worker.js'
-import type { Ends } from '../ends.js'
+import type { Clock } from '../../core/clock.js'
+import type { FinalState, LogLine } from '../../core/job.js'
+import type { JobQuery, LeasedJob, Signal } from '../../core/store.js'
+import { TrafficControl } from '../../core/traffic/control.js'
+import { Holders } from '../ledger/dedupe.js'
+import type { Entry } from '../ledger/entry.js'
+import { Guards } from '../ledger/guard.js'
+import { Schedules } from '../ledger/schedule.js'
+import type { Ranked } from '../ledger/shelf.js'
+import { byTime, inLine, Mailbox } from '../ledger/signal.js'
+import { Signals } from '../ledger/subscribe.js'
+import { Surplus } from '../ledger/surplus.js'
+import { type Doomed, type Selection, type ShelvedState, Tables } from '../ledger/tables.js'
+import { leaseToken, readToken } from '../ledger/token.js'
+import { type ParkingGate, Places, type Traffic, type TrafficLine } from '../ledger/traffic.js'
+import { Waiters, waiter } from '../ledger/waiting.js'
+import type { Lease } from '../ledger/worker.js'
 import { PagedBook } from './book.js'
 import { PagedCauses } from './causes.js'
 import { guardCodec, holderCodec, mailCodec, scheduleCodec } from './codecs.js'
@@ -67,8 +66,8 @@ export class PagedTables extends Tables {
     schedule: undefined as unknown as PagedBook<unknown>,
     mail: undefined as unknown as PagedBook<unknown>,
   }
-  /** What the server ends by itself, and when its claims began; see counted.ts. */
-  ended: (Pick<Ends, 'settled' | 'results'> & { readonly starts: readonly number[] }) | undefined
+  /** What the server ends by itself, in the words of its engine; see counted.ts. */
+  ended: unknown
   readonly logs: { readonly seq: number; readonly lines: readonly LogLine[] }[] = []
   #num: number | undefined
   #positions = 0

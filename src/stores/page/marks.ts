@@ -18,12 +18,12 @@ const dead = 6
 const none: Mark[] = []
 
 /** As they are stored, of a row that was read. */
-export function marksBefore(row: JobRow): Mark[] {
+function marksBefore(row: JobRow): Mark[] {
   // Its row says nothing of its end.
   return marksOf(row.expires_at === null ? row : { ...row, state: completed, rank: row.expires_at })
 }
 
-export function marksOf({ seq, state, rank, tags, search, rest }: StoredJob): Mark[] {
+function marksOf({ seq, state, rank, tags, search, rest }: StoredJob): Mark[] {
   if (tags === null && search === null && state !== dead) return none
   const marks = new Set<string>([...read(tags), ...read(search)])
   const cause = state === dead ? (JSON.parse(rest ?? '{}') as { cause?: string }).cause : undefined
@@ -36,9 +36,22 @@ function read(list: string | null): string[] {
 }
 
 /** Those of the first that are not among the second. */
-export function marksOnlyIn(marks: readonly Mark[], others: readonly Mark[]): Mark[] {
+function marksOnlyIn(marks: readonly Mark[], others: readonly Mark[]): Mark[] {
   return marks.filter(
     ({ mark, state, rank }) =>
       !others.some((other) => other.mark === mark && other.state === state && other.rank === rank),
   )
+}
+
+/** Those of jobs that a try has looked at: what they are no longer found by, and what they are now. */
+export class MarkChanges {
+  readonly gone: Mark[] = []
+  readonly come: Mark[] = []
+
+  see(row: JobRow | undefined, stored: StoredJob | undefined): void {
+    const before = row === undefined ? [] : marksBefore(row)
+    const after = stored === undefined ? [] : marksOf(stored)
+    this.gone.push(...marksOnlyIn(before, after))
+    this.come.push(...marksOnlyIn(after, before))
+  }
 }

@@ -1,6 +1,6 @@
-import { type Entry, storyOf } from '../../ledger/entry.js'
-import { Parenthood } from '../../ledger/parenthood.js'
-import type { Book } from '../../ledger/shelf.js'
+import { type Entry, storyOf } from '../ledger/entry.js'
+import { Parenthood } from '../ledger/parenthood.js'
+import type { Book } from '../ledger/shelf.js'
 import type { PagedHeads } from './heads.js'
 import {
   isSpecial,

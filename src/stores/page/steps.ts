@@ -1,5 +1,5 @@
-import type { StepRecord } from '../../../core/step.js'
-import type { Steps } from '../../ledger/steps.js'
+import type { StepRecord } from '../../core/step.js'
+import type { Steps } from '../ledger/steps.js'
 import type { Page } from './page.js'
 
 /** The steps of one job: only those that are open are ever read here. */

@@ -1,5 +1,5 @@
-import type { Entry } from '../../ledger/entry.js'
-import type { Lease, Worker, Workers } from '../../ledger/worker.js'
+import type { Entry } from '../ledger/entry.js'
+import type { Lease, Worker, Workers } from '../ledger/worker.js'
 import type { JobRow } from './job-row.js'
 import type { Page } from './page.js'
 import { covers, type Spans, spansOf, together, without } from './spans.js'

@@ -1,10 +1,10 @@
-import type { NewJob } from '../../../core/job.js'
-import { laneCount } from '../../../core/lanes.js'
-import type { GateRef } from '../../../core/traffic/settings.js'
-import type { Entry } from '../../ledger/entry.js'
-import { type Kind, type Kinds, newStates, newTotals, type Queue } from '../../ledger/kind.js'
-import type { Shelf } from '../../ledger/shelf.js'
-import type { TrafficLine } from '../../ledger/traffic.js'
+import type { NewJob } from '../../core/job.js'
+import { laneCount } from '../../core/lanes.js'
+import type { GateRef } from '../../core/traffic/settings.js'
+import type { Entry } from '../ledger/entry.js'
+import { type Kind, type Kinds, newStates, newTotals, type Queue } from '../ledger/kind.js'
+import type { Shelf } from '../ledger/shelf.js'
+import type { TrafficLine } from '../ledger/traffic.js'
 import type { Page } from './page.js'
 
 export interface QueueRow {

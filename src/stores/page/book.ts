@@ -1,4 +1,4 @@
-import type { Book } from '../../ledger/shelf.js'
+import type { Book } from '../ledger/shelf.js'
 import type { Page } from './page.js'
 
 /** How a thing is stored: a row, in words that json_to_recordset understands. */

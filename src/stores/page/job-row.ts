@@ -1,8 +1,8 @@
-import { isPlainChild, type NewFamily } from '../../../core/family.js'
-import type { JobState, NewJob } from '../../../core/job.js'
-import { Entry, storyOf } from '../../ledger/entry.js'
-import type { Kind } from '../../ledger/kind.js'
-import { separator } from '../literal.js'
+import { isPlainChild, type NewFamily } from '../../core/family.js'
+import type { JobState, NewJob } from '../../core/job.js'
+import { Entry, storyOf } from '../ledger/entry.js'
+import type { Kind } from '../ledger/kind.js'
+import { separator } from './separator.js'
 
 /** A job as it is read: its row, and where it waits. */
 export interface JobRow {

@@ -1,11 +1,11 @@
-import { laneCount } from '../../../core/lanes.js'
-import { closedBreaker } from '../../../core/traffic/breaker.js'
-import type { Gate, LineShare } from '../../../core/traffic/gate.js'
-import { noQuarantine } from '../../../core/traffic/quarantine.js'
-import { noStarts } from '../../../core/traffic/rate.js'
-import { noSpan } from '../../../core/traffic/set-back.js'
-import { type GateRef, ownerOf } from '../../../core/traffic/settings.js'
-import type { Entry } from '../../ledger/entry.js'
+import { laneCount } from '../../core/lanes.js'
+import { closedBreaker } from '../../core/traffic/breaker.js'
+import type { Gate, LineShare } from '../../core/traffic/gate.js'
+import { noQuarantine } from '../../core/traffic/quarantine.js'
+import { noStarts } from '../../core/traffic/rate.js'
+import { noSpan } from '../../core/traffic/set-back.js'
+import { type GateRef, ownerOf } from '../../core/traffic/settings.js'
+import type { Entry } from '../ledger/entry.js'
 import {
   type Fading,
   type LineName,
@@ -14,7 +14,7 @@ import {
   type PlaceBooks,
   parentRef,
   TrafficLine,
-} from '../../ledger/traffic.js'
+} from '../ledger/traffic.js'
 import { isSame } from './book.js'
 import type { Page } from './page.js'
 import { PagedShelf, type Source } from './shelf.js'

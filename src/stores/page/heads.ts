@@ -1,8 +1,7 @@
-import type { ClaimedJob, NewJob } from '../../../core/job.js'
-import { Entry, storyOf } from '../../ledger/entry.js'
-import { leaseToken } from '../../ledger/token.js'
-import { ParkingGate, type Place } from '../../ledger/traffic.js'
-import { type Told, ToldJobs } from '../told.js'
+import type { ClaimedJob, NewJob } from '../../core/job.js'
+import { Entry, storyOf } from '../ledger/entry.js'
+import { leaseToken } from '../ledger/token.js'
+import { ParkingGate, type Place } from '../ledger/traffic.js'
 import type { PagedKind, PagedKinds } from './kinds.js'
 import type { PagedPlaces } from './places.js'
 import { spansOf } from './spans.js'
@@ -17,28 +16,6 @@ export interface HeadRow {
   readonly how: string
 }
 
-/** What load.sql tells of those at the head of a place. */
-export interface PackedHeads {
-  readonly seqs: string | null
-  readonly ranks: string
-  readonly kinds: string
-  readonly hows: string
-}
-
-export function unpackHeads(place: number, { seqs, ranks, kinds, hows }: PackedHeads): HeadRow[] {
-  if (seqs === null) return []
-  const rank = ranks.split(',')
-  const kind = kinds.split(',')
-  const how = hows.split(',')
-  return seqs.split(',').map((seq, i) => ({
-    seq: Number(seq),
-    rank: Number(rank[i]),
-    kind: Number(kind[i]),
-    place,
-    how: how[i] as string,
-  }))
-}
-
 /** A job of which no more is known than its place: it can be started, parked or moved to another line, and no more. */
 class Head extends Entry {
   readonly row: HeadRow
@@ -51,6 +28,14 @@ class Head extends Entry {
     this.note = note
     this.rank = row.rank
   }
+}
+
+/** What a worker has to know of jobs that were claimed by their places, as the last message told it. */
+export interface ToldJobs {
+  readonly seqs: readonly number[]
+  id(i: number): string
+  /** Writes it into a job that has all the rest. */
+  tell(i: number, to: ClaimedJob, token: string): void
 }
 
 /** What heads have in common whose gates are the same. */
@@ -68,7 +53,7 @@ export class PagedHeads {
   readonly #alike = new Map<string, Alike>()
   /** As they were claimed. */
   readonly #claimed: Head[] = []
-  #told: Told | undefined
+  #told: ToldJobs | undefined
 
   constructor(kinds: PagedKinds, places: PagedPlaces) {
     this.#kinds = kinds
@@ -127,14 +112,14 @@ export class PagedHeads {
   }
 
   /** What the last message told of them. */
-  hear(told: Told): void {
+  hear(told: ToldJobs): void {
     this.#told = told
   }
 
   /** Gives those that were started what they lack. */
   complete(claimed: readonly ClaimedJob[], claim: string): void {
-    if (this.#told === undefined) return
-    const jobs = new ToldJobs(this.#told)
+    const jobs = this.#told
+    if (jobs === undefined) return
     const at = new Map(jobs.seqs.map((seq, i) => [seq, i]))
     const heads = this.#claimed.values()
     for (const job of claimed) {

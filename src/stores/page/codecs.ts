@@ -1,9 +1,9 @@
-import type { GuardRecord } from '../../../core/guard.js'
-import type { ScheduleRecord } from '../../../core/schedule.js'
-import type { Holder } from '../../ledger/dedupe.js'
-import type { KeptGuard } from '../../ledger/guard.js'
-import { type KeptSchedule, keptSchedule } from '../../ledger/schedule.js'
-import type { Mail } from '../../ledger/signal.js'
+import type { GuardRecord } from '../../core/guard.js'
+import type { ScheduleRecord } from '../../core/schedule.js'
+import type { Holder } from '../ledger/dedupe.js'
+import type { KeptGuard } from '../ledger/guard.js'
+import { type KeptSchedule, keptSchedule } from '../ledger/schedule.js'
+import type { Mail } from '../ledger/signal.js'
 import type { Codec } from './book.js'
 
 interface Row {

@@ -1,4 +1,4 @@
-import type { Ranked } from '../../ledger/shelf.js'
+import type { Ranked } from '../ledger/shelf.js'
 
 /** A verb looked at something that has not been read. It is done again from the start when that is there. */
 export class Missing extends Error {

@@ -1,5 +1,5 @@
-import { type Lines, precedes, type Ranked, type Shelf, start } from '../../ledger/shelf.js'
-import { Sorted } from '../../ledger/sorted.js'
+import { type Lines, precedes, type Ranked, type Shelf, start } from '../ledger/shelf.js'
+import { Sorted } from '../ledger/sorted.js'
 import type { WindowNeed } from './needs.js'
 import type { Page } from './page.js'
 
