@@ -1,0 +1,338 @@
+-- What the desk reads. ARGV: now, the number of commits that the desk had when it began to read ('' for the first time), then for
+-- each question its name, how many values it has, and these. Answers { now, commits, an answer for each question }.
+-- Something was committed since: MRSTALE.
+local now = clock(ARGV[1])
+local commits = call('HGET', root, 'commits') or '0'
+if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
+
+-- A job as a list: handle, body, story, token, worker, wait, turn, done, parent; '' for what it has not.
+local function jobOf(handle)
+  local body = of('j', handle)
+  if not body then return false end
+  local job = { handle, body, '', '', '', '', '', '', '' }
+  local ticket = ticketOf(seqIn(body), handle)
+  local story = of('s', handle)
+  if story then
+    job[3] = story
+    if string.sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
+    if string.sub(story, 1, 1) ~= '0' then return job end
+  end
+  local token = call('HGET', named('running'), ticket)
+  if token then
+    job[4] = (string.gsub(token, '%*$', ''))
+    job[5] = call('HGET', named('l:' .. job[4]), 'worker') or ''
+    return job
+  end
+  job[8] = of('d', handle) or ''
+  if job[8] ~= '' then return job end
+  local wait = call('HGET', named('waits'), ticket)
+  if wait then
+    job[6] = wait
+    job[7] = call('ZSCORE', named('place:' .. string.match(wait, '^[^;]+')), ticket) or ''
+  end
+  return job
+end
+
+local function jobsOf(handles)
+  local jobs = {}
+  for _, handle in ipairs(handles) do
+    local job = jobOf(handle)
+    if job then jobs[#jobs + 1] = job end
+  end
+  return jobs
+end
+
+-- Members of a sorted set behind a place, with their scores: those of a higher rank, or of the same one and sorting behind `member`.
+local function behind(set, rank, member, size)
+  local found = {}
+  local skip = 0
+  while #found < 2 * size do
+    local page = call('ZRANGEBYSCORE', set, rank, '+inf', 'WITHSCORES', 'LIMIT', skip, size)
+    for i = 1, #page, 2 do
+      if #found < 2 * size and (rank == '-inf' or tonumber(page[i + 1]) > tonumber(rank) or page[i] > member) then
+        found[#found + 1] = page[i]
+        found[#found + 1] = page[i + 1]
+      end
+    end
+    if #page < 2 * size then break end
+    skip = skip + size
+  end
+  return found
+end
+
+local function withoutMark(entry)
+  return (string.gsub(entry, '%*$', ''))
+end
+
+-- Where in a list the first position behind this one is: lists are in the order of positions.
+local function indexBehind(line, ticket)
+  local low, high = 0, call('LLEN', line)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if string.sub(call('LINDEX', line, middle), 1, 11) <= ticket then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+local function ticketsInLine(name, position, size)
+  local line = named('line:' .. name)
+  local after = position < 0 and '' or string.format('%011x', position)
+  local at = after == '' and 0 or indexBehind(line, after)
+  local listed = {}
+  while #listed < size do
+    local page = call('LRANGE', line, at, at + size - 1)
+    if #page == 0 then break end
+    at = at + #page
+    local tickets = {}
+    for i, entry in ipairs(page) do tickets[i] = withoutMark(entry) end
+    local gone = {}
+    for first = 1, #tickets, 1000 do
+      local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
+      for i, flag in ipairs(flags) do gone[first + i - 1] = flag end
+    end
+    for i, ticket in ipairs(tickets) do
+      if gone[i] == 0 and #listed < size then listed[#listed + 1] = ticket end
+    end
+  end
+  local back = call('ZRANGEBYLEX', named('back:' .. name), after == '' and '-' or '(' .. after .. '~', '+', 'LIMIT', 0, size)
+  local tickets = {}
+  local i, j = 1, 1
+  while #tickets < size and (listed[i] or back[j]) do
+    if listed[i] and (not back[j] or listed[i] < back[j]) then
+      tickets[#tickets + 1] = listed[i]
+      i = i + 1
+    else
+      tickets[#tickets + 1] = back[j]
+      j = j + 1
+    end
+  end
+  return tickets
+end
+
+local function parentsOf(handle)
+  local story = of('s', handle)
+  if not story or not string.find(story, '"parents":[{', 1, true) then return {} end
+  local rest = cjson.decode(string.match(story, '^[^;]*;[^;]*;[^;]*;(.*)$'))
+  return rest.family and rest.family.parents or {}
+end
+
+local function leaseOf(token)
+  local lease = call('HMGET', named('l:' .. token), 'worker', 'at', 'tickets')
+  if not lease[1] then return false end
+  local held = {}
+  local tickets = {}
+  for ticket in string.gmatch(lease[3], '[^\n]+') do tickets[#tickets + 1] = ticket end
+  for first = 1, #tickets, 1000 do
+    local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
+    for i, running in ipairs(tokens) do
+      if running == token or running == token .. '*' then held[#held + 1] = tickets[first + i - 1] end
+    end
+  end
+  return { token, lease[1], lease[2], held }
+end
+
+local function workerOf(id)
+  local expires = call('ZSCORE', named('workers'), id)
+  if not expires then return false end
+  local leases = {}
+  for _, token in ipairs(call('SMEMBERS', named('w:' .. id))) do
+    local lease = leaseOf(token)
+    if lease then leases[#leases + 1] = lease end
+  end
+  return { id, expires, call('HGET', named('latest'), id) or '', leases }
+end
+
+local answers = {}
+
+answers.fields = function(hash, ...)
+  if select('#', ...) == 0 then return {} end
+  return call('HMGET', named(hash), ...)
+end
+
+answers.all = function(hash)
+  return call('HGETALL', named(hash))
+end
+
+answers.members = function(set)
+  return call('SMEMBERS', named(set))
+end
+
+answers.root = function(field)
+  return call('HGET', root, field) or '0'
+end
+
+answers.jobs = function(...)
+  return jobsOf({ ... })
+end
+
+answers.shelf = function(state, rank, position, size)
+  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local found = behind(named('state:' .. state), rank, member, tonumber(size))
+  local handles = {}
+  for i = 1, #found, 2 do handles[#handles + 1] = handleOf(found[i]) end
+  return jobsOf(handles)
+end
+
+answers.line = function(name, position, size)
+  local handles = {}
+  for _, ticket in ipairs(ticketsInLine(name, tonumber(position), tonumber(size))) do handles[#handles + 1] = handleOf(ticket) end
+  return jobsOf(handles)
+end
+
+-- Tickets with their turns and what is known of their waits, then all of the jobs that are asked for.
+answers.place = function(place, rank, position, size, isWhole)
+  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local found = behind(named('place:' .. place), rank, member, tonumber(size))
+  local heads, handles = {}, {}
+  for i = 1, #found, 2 do
+    local wait = call('HGET', named('waits'), found[i])
+    heads[#heads + 1] = { found[i], found[i + 1], wait }
+    if isWhole == '1' or string.match(wait, '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(found[i]) end
+  end
+  return { heads, jobsOf(handles) }
+end
+
+-- Records behind a place; a member is a number of sixteen digits and the key of the record.
+answers.records = function(set, hash, rank, number, size)
+  local found = behind(named(set), rank, number == '' and '' or number .. '~', tonumber(size))
+  local keys = {}
+  for i = 1, #found, 2 do keys[#keys + 1] = string.sub(found[i], 17) end
+  local records = {}
+  for first = 1, #keys, 1000 do
+    for _, record in ipairs(call('HMGET', named(hash), unpack(keys, first, math.min(first + 999, #keys)))) do
+      records[#records + 1] = record
+    end
+  end
+  return records
+end
+
+answers.waiters = function(key, number, size)
+  local found = call('ZRANGEBYSCORE', named('waiter:' .. key), '(' .. number, '+inf', 'WITHSCORES', 'LIMIT', 0, size)
+  local waiters = {}
+  for i = 1, #found, 2 do
+    local job = jobOf(handleOf(found[i]))
+    if job then waiters[#waiters + 1] = { found[i + 1], job } end
+  end
+  return waiters
+end
+
+answers.workers = function(...)
+  local workers = {}
+  for _, id in ipairs({ ... }) do
+    local worker = workerOf(id)
+    if worker then workers[#workers + 1] = worker end
+  end
+  return workers
+end
+
+answers.lapsed = function()
+  local workers = {}
+  for _, id in ipairs(call('ZRANGEBYSCORE', named('workers'), '-inf', now, 'LIMIT', 0, 100)) do
+    workers[#workers + 1] = workerOf(id)
+  end
+  return workers
+end
+
+answers.held = function(token)
+  local lease = leaseOf(token)
+  if not lease then return {} end
+  local handles = {}
+  for _, ticket in ipairs(lease[4]) do handles[#handles + 1] = handleOf(ticket) end
+  return jobsOf(handles)
+end
+
+-- Handles of parents, by those who know how ids become handles: only ids are told.
+answers.parents = function(...)
+  local ids = {}
+  for _, handle in ipairs({ ... }) do
+    local own = {}
+    for i, parent in ipairs(parentsOf(handle)) do own[i] = parent.id end
+    ids[#ids + 1] = own
+  end
+  return ids
+end
+
+answers.links = function(parent, child, size)
+  local children = call('ZRANGEBYLEX', named('linked:' .. parent), '(' .. child, '+', 'LIMIT', 0, size)
+  if child == '' then children = call('ZRANGEBYLEX', named('linked:' .. parent), '-', '+', 'LIMIT', 0, size) end
+  local rows = {}
+  for first = 1, #children, 1000 do
+    for _, row in ipairs(call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))) do
+      rows[#rows + 1] = row
+    end
+  end
+  return rows
+end
+
+-- Those that have not ended, in the order in which they came.
+answers.openSteps = function(position)
+  local steps = call('HVALS', named('steps:' .. position))
+  local open = {}
+  for _, step in ipairs(steps) do
+    if string.sub(step, 1, 1) == '1' then open[#open + 1] = step end
+  end
+  return open
+end
+
+answers.logs = function(position)
+  return call('LRANGE', named('logs:' .. position), 0, -1)
+end
+
+answers.steps = function(position)
+  return call('HVALS', named('steps:' .. position))
+end
+
+answers.kind = function(name)
+  return kindNumber(name)
+end
+
+answers.queue = function(name)
+  return queueFlags(name)
+end
+
+answers.positions = function(size)
+  return call('HINCRBY', root, 'seq', size)
+end
+
+answers.counts = function()
+  local rows = {}
+  local names = call('HGETALL', named('kindnames'))
+  for i = 1, #names, 2 do rows[#rows + 1] = { names[i], names[i + 1], call('HGETALL', named('c:' .. names[i])) } end
+  return rows
+end
+
+-- Jobs that run and are special.
+answers.special = function()
+  local jobs = {}
+  local running = call('HGETALL', named('running'))
+  for i = 1, #running, 2 do
+    if string.sub(running[i + 1], -1) == '*' then jobs[#jobs + 1] = jobOf(handleOf(running[i])) end
+  end
+  return jobs
+end
+
+answers.causes = function(size)
+  local rows = {}
+  for _, cause in ipairs(call('ZREVRANGE', named('causes'), 0, size - 1)) do
+    rows[#rows + 1] = { cause, call('HGETALL', named('cause:' .. cause)) }
+  end
+  return rows
+end
+
+-- Numbers of gates behind one, of a kind or of an owner.
+answers.gates = function(set, after, size)
+  return call('ZRANGEBYSCORE', named(set), '(' .. after, '+inf', 'LIMIT', 0, size)
+end
+
+answers.names = function(set, after, size)
+  return call('ZRANGEBYLEX', named(set), after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, size)
+end
+
+local told = { string.format('%.17g', now), commits }
+local at = 3
+while at <= #ARGV do
+  local name, size = ARGV[at], tonumber(ARGV[at + 1])
+  told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))
+  at = at + 2 + size
+end
+return told
