@@ -4,7 +4,11 @@ import { defineConfig } from 'vitest/config'
 import { engines } from './scripts/engines.mjs'
 
 /** Started once for all files of an engine. */
-const servers: Record<string, string[]> = { postgres: ['test/servers/global-postgres.ts'] }
+const servers: Record<string, string[]> = {
+  postgres: ['test/servers/global-postgres.ts'],
+  redis: ['test/servers/global-redis.ts'],
+  'redis-cluster': ['test/servers/global-redis-cluster.ts'],
+}
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 

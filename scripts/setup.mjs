@@ -16,6 +16,10 @@ const TOOLCHAIN_HELP =
 const SERVERS = [
   { debian: 'postgresql', places: ['/usr/lib/postgresql'] },
   { debian: 'pgbouncer', places: ['/usr/sbin/pgbouncer'] },
+  {
+    debian: 'redis-server',
+    places: ['/usr/bin/redis-server', '/usr/bin/valkey-server', '/usr/local/bin/redis-server'],
+  },
 ]
 
 checkNode()

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
-/** Installs a Debian package where that is possible; says whether it did. A cluster that it starts is not ours. */
+/** Installs a Debian package where that is possible; says whether it did. A server that it starts is not ours. */
 export function installDebianPackage(name: string): boolean {
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return false
   return (

@@ -5,7 +5,7 @@ export interface User {
   readonly gid: number
 }
 
-/** Whom a server runs as when we are root, which PostgreSQL and PgBouncer refuse; undefined when we are not. */
+/** Whom a server runs as when we are root, which PostgreSQL and PgBouncer refuse and Redis does not need; undefined when we are not. */
 export function serverUser(): User | undefined {
   if (process.getuid?.() !== 0) return undefined
   const user = find('postgres') ?? find('nobody')

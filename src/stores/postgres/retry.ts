@@ -1,39 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { makeRetrying } from '../../system/retry.js'
 import { closed, gaveUp, isTransient, storeError } from './errors.js'
 
-/** Tries again, later and later, until it works, fails for good, or `patience` is over. `work` hears what is left of it. */
-export async function retrying<T>(
-  patience: number,
-  closing: AbortSignal,
-  work: (left: number) => Promise<T>,
-): Promise<T> {
-  const start = performance.now()
-  for (let failures = 0; ; failures++) {
-    if (closing.aborted) throw closed()
-    const left = patience - (performance.now() - start)
-    try {
-      return await work(patience === 0 ? Number.POSITIVE_INFINITY : Math.max(left, leastMs))
-    } catch (error) {
-      if (closing.aborted) throw closed()
-      if (!isTransient(error)) throw storeError(error)
-      const waited = performance.now() - start
-      if (waited >= patience) throw gaveUp(error, waited)
-      await pause(Math.min(backoff(failures), patience - waited), closing)
-    }
-  }
-}
+export { backoff } from '../../system/retry.js'
 
-/** Even the last attempt deserves a chance. */
-const leastMs = 1_000
-
-/** Exponential with full jitter: those who failed together do not come back together. */
-export function backoff(failures: number): number {
-  return Math.random() * Math.min(longestMs, firstMs * 2 ** failures)
-}
-
-const firstMs = 25
-const longestMs = 1_000
-
-async function pause(ms: number, closing: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { signal: closing }).catch(() => {})
-}
+export const retrying = makeRetrying({ closed, gaveUp, isTransient, storeError })

@@ -1,0 +1,109 @@
+/** How a connection is made that leads to the server which has a shard. */
+import { MillraceError } from '../../core/errors.js'
+import { ClusterDialler } from './cluster.js'
+import { loadDriver, type RedisClient, type RedisDriver, type RedisPattern, settings } from './driver.js'
+import { movedTo } from './errors.js'
+import { greet } from './greet.js'
+import { type Line, openLine } from './line.js'
+import type { CompiledOptions, Timeouts } from './options.js'
+import type { Address, Target } from './url.js'
+
+export interface Dialler {
+  dial(root: string, call?: Dialling): Promise<Line>
+}
+
+export interface Dialling {
+  /** Why the last connection was given up: it may say where to go. */
+  readonly lostBy?: unknown
+  /** It does not keep the process alive. */
+  readonly background?: boolean
+  readonly timeouts?: Timeouts
+}
+
+export async function makeDialler({ target, client, timeouts }: CompiledOptions): Promise<Dialler> {
+  const Redis = await loadDriver()
+  const own = { ...settings, connectTimeout: timeouts.connect, sentinelCommandTimeout: timeouts.connect }
+  if (target !== undefined) return dialTarget(Redis, target, own, timeouts)
+  const pattern = client as RedisPattern
+  if (!pattern.isCluster) return new ServerDialler(() => pattern.duplicate(own) as RedisClient, timeouts)
+  const { redisOptions, natMap } = pattern.options as ClusterSettings
+  const make = (address: Address) => new Redis({ ...redisOptions, ...own, ...address })
+  return new ClusterDialler(make, () => nodesOf(pattern), timeouts, natMap)
+}
+
+function dialTarget(Redis: RedisDriver, target: Target, own: object, timeouts: Timeouts): Dialler {
+  const { kind, addresses, primary, username, password, db, tls } = target
+  const login = { ...own, username, password, db, ...(tls && { tls: {} }) }
+  if (kind === 'cluster')
+    return new ClusterDialler(
+      (address) => new Redis({ ...login, ...address }),
+      () => addresses,
+      timeouts,
+    )
+  const sentinels = {
+    sentinels: addresses,
+    name: primary,
+    ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
+  }
+  const place = kind === 'sentinel' ? sentinels : addresses[0]
+  return new ServerDialler(() => new Redis({ ...login, ...place }), timeouts)
+}
+
+/** One server, or the one that sentinels know of. */
+class ServerDialler implements Dialler {
+  readonly #make: () => RedisClient
+  readonly #timeouts: Timeouts
+
+  constructor(make: () => RedisClient, timeouts: Timeouts) {
+    this.#make = make
+    this.#timeouts = timeouts
+  }
+
+  async dial(root: string, { background, timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
+    const line = await openLine(this.#make(), timeouts, background)
+    try {
+      await greet(line, root)
+      return line
+    } catch (error) {
+      line.sever(error)
+      throw movedTo(error, '') === undefined ? error : ofCluster(error)
+    }
+  }
+}
+
+function ofCluster(cause: unknown): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    'the server is a node of a cluster; use redis+cluster://, or a Cluster as client',
+    { cause },
+  )
+}
+
+interface ClusterSettings {
+  readonly redisOptions?: object
+  readonly natMap?: NatMap
+}
+
+/** Where the nodes of a cluster are for us, by what they call themselves: 'host:port'. */
+export type NatMap = Readonly<Record<string, Address>> | ((name: string) => Address | null | undefined)
+
+/** Those that the caller's cluster knows now, or was told of. */
+function nodesOf(pattern: RedisPattern): Address[] {
+  const { nodes, startupNodes } = pattern as {
+    nodes?: (role: 'all') => { readonly options: Address }[]
+    startupNodes?: unknown[]
+  }
+  const known = nodes?.call(pattern, 'all').map(({ options: { host, port } }) => ({ host, port })) ?? []
+  return [...known, ...(startupNodes ?? []).map(startupNode)]
+}
+
+/** A port, 'host:port', a URL or an object. */
+function startupNode(node: unknown): Address {
+  if (typeof node === 'object' && node !== null) {
+    const { host = 'localhost', port = 6379 } = node as Partial<Address>
+    return { host, port: Number(port) }
+  }
+  if (/^\d+$/.test(String(node))) return { host: 'localhost', port: Number(node) }
+  const { hostname, port } = new URL(String(node).includes('://') ? String(node) : `redis://${node}`)
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 6379) }
+}

@@ -1,0 +1,40 @@
+import { MillraceError } from '../../core/errors.js'
+import { isReply, ReadOnlyServer } from './errors.js'
+import type { Line } from './line.js'
+
+/** The layout of the keys. A store of a later one was written by a newer Millrace. */
+const format = 1
+
+/**
+ * Refuses a server that is a replica or does not have this shard, and makes the key that every script names: without
+ * it a cluster could not tell that a slot is only half there.
+ */
+export async function greet(line: Line, root: string): Promise<void> {
+  const [found, replication] = await line.ask([
+    ['HGET', root, 'format'],
+    ['INFO', 'replication'],
+  ])
+  if (isReply(found)) throw found
+  // Where INFO is forbidden, the first write finds out.
+  if (/^role:slave/m.test(String(replication))) throw new ReadOnlyServer()
+  checkFormat(found ?? (await made(line, root)))
+}
+
+async function made(line: Line, root: string): Promise<unknown> {
+  const [set, found] = await line.ask([
+    ['HSETNX', root, 'format', format],
+    ['HGET', root, 'format'],
+  ])
+  if (isReply(set)) throw set
+  if (isReply(found)) throw found
+  return found
+}
+
+function checkFormat(found: unknown): void {
+  if (Number(found) === format) return
+  throw new MillraceError(
+    'STORE_REFUSED',
+    `the store has format ${found} and this Millrace knows ${format}; upgrade Millrace, or choose another prefix`,
+    { field: 'format', value: found, limit: format },
+  )
+}

@@ -1,0 +1,116 @@
+import type { Clock } from '../../core/clock.js'
+import { type Duration, milliseconds } from '../../core/duration.js'
+import { integer, invalid, noUnknown } from '../../core/options.js'
+import type { RedisPattern } from './driver.js'
+import { type CompiledDurability, compileDurability, type Durability } from './durability.js'
+import { parseUrl, type Target } from './url.js'
+
+export interface RedisOptions {
+  /**
+   * `redis://user:password@host:port/db`, `redis+sentinel://host:port,host:port/name` or
+   * `redis+cluster://host:port,host:port`; `rediss` for TLS. Either this or `client`.
+   */
+  readonly url?: string
+  /**
+   * The caller's own `Redis` or `Cluster` of `ioredis`: ours are made with its settings. It is not used itself, and
+   * never ended.
+   */
+  readonly client?: RedisPattern
+  /** What all keys begin with. @default 'millrace' */
+  readonly prefix?: string
+  /** How long a call goes on trying while the server cannot be reached; 0 tries once. @default '30s' */
+  readonly patience?: Duration
+  /** A server that says nothing for longer is taken for lost. @default '10s' */
+  readonly commandTimeout?: Duration
+  /** Who must have a write before it is acknowledged, besides the server itself. @default 'none' */
+  readonly durability?: Durability
+  /**
+   * Whether a connection of its own waits for what other processes do; otherwise workers find out by polling.
+   * @default true
+   */
+  readonly listen?: boolean
+  /** Whether `process.emitWarning` says what the server may lose. @default true */
+  readonly warn?: boolean
+  /** @default the server's clock */
+  readonly clock?: Clock
+}
+
+export interface CompiledOptions {
+  readonly target: Target | undefined
+  readonly client: RedisPattern | undefined
+  readonly prefix: string
+  readonly patience: number
+  readonly timeouts: Timeouts
+  readonly durability: CompiledDurability | undefined
+  readonly listen: boolean
+  readonly warn: boolean
+  readonly clock: Clock | undefined
+}
+
+export interface Timeouts {
+  /** How long the server may say nothing while it is asked something. */
+  readonly answer: number
+  /** To get a connection. */
+  readonly connect: number
+}
+
+const defaults = {
+  prefix: 'millrace',
+  patience: '30s',
+  commandTimeout: '10s',
+  durability: 'none',
+  listen: true,
+  warn: true,
+} as const
+
+const known = [...Object.keys(defaults), 'url', 'client', 'clock']
+
+export function compileOptions(raw: RedisOptions): CompiledOptions {
+  noUnknown(raw, known, 'redis')
+  checkTarget(raw)
+  const answer = timeout(raw.commandTimeout ?? defaults.commandTimeout)
+  return {
+    target: raw.url === undefined ? undefined : parseUrl(raw.url),
+    client: raw.client,
+    prefix: checkPrefix(raw.prefix ?? defaults.prefix),
+    patience: milliseconds(raw.patience ?? defaults.patience, 'patience'),
+    timeouts: { answer, connect: connectMs },
+    durability: compileDurability(raw.durability ?? defaults.durability, answer),
+    listen: flag(raw.listen ?? defaults.listen, 'listen'),
+    warn: flag(raw.warn ?? defaults.warn, 'warn'),
+    clock: raw.clock,
+  }
+}
+
+const connectMs = 5_000
+
+function checkTarget({ url, client }: RedisOptions): void {
+  if ((url === undefined) === (client === undefined)) throw invalid('url', undefined, 'either url or client')
+  if (client === undefined) return
+  const { options, duplicate } = (client ?? {}) as Partial<RedisPattern>
+  if (typeof duplicate !== 'function' || typeof options !== 'object')
+    throw invalid('client', client, 'a Redis or a Cluster of ioredis')
+}
+
+const longest = 48
+
+/** It becomes a part of hash tags and of what scripts put together, so an allow-list decides. */
+function checkPrefix(prefix: string): string {
+  if (typeof prefix !== 'string' || !/^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(prefix) || prefix.length > longest)
+    throw invalid(
+      'prefix',
+      prefix,
+      `1 to ${longest} letters, digits, '_', '-' or '.', starting with a letter, digit or '_'`,
+      longest,
+    )
+  return prefix
+}
+
+function flag(value: boolean, field: string): boolean {
+  if (typeof value !== 'boolean') throw invalid(field, value, 'true or false')
+  return value
+}
+
+function timeout(value: Duration): number {
+  return integer(milliseconds(value, 'commandTimeout'), 'commandTimeout', 10, 2 ** 31 - 1)
+}
