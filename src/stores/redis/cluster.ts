@@ -31,10 +31,10 @@ export class ClusterDialler implements Dialler {
     this.#natMap = natMap
   }
 
-  async dial(root: string, { lostBy, background, timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
+  async dial(root: string, { lostBy, timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
     let address = this.#moved(lostBy, '') ?? this.#next()
     for (let hops = 1; ; hops++) {
-      const line = await openLine(this.#make(address), timeouts, background)
+      const line = await openLine(this.#make(address), timeouts)
       try {
         await greet(line, root)
         await this.#learn(line, address.host)

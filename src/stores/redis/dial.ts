@@ -15,8 +15,6 @@ export interface Dialler {
 export interface Dialling {
   /** Why the last connection was given up: it may say where to go. */
   readonly lostBy?: unknown
-  /** It does not keep the process alive. */
-  readonly background?: boolean
   readonly timeouts?: Timeouts
 }
 
@@ -59,8 +57,8 @@ class ServerDialler implements Dialler {
     this.#timeouts = timeouts
   }
 
-  async dial(root: string, { background, timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
-    const line = await openLine(this.#make(), timeouts, background)
+  async dial(root: string, { timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
+    const line = await openLine(this.#make(), timeouts)
     try {
       await greet(line, root)
       return line

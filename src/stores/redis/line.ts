@@ -15,9 +15,8 @@ interface Call {
   timer?: NodeJS.Timeout
 }
 
-/** `background`: it does not keep the process alive. */
-export async function openLine(client: RedisClient, timeouts: Timeouts, background = false): Promise<Line> {
-  const line = new Line(client, timeouts.answer, background)
+export async function openLine(client: RedisClient, timeouts: Timeouts): Promise<Line> {
+  const line = new Line(client, timeouts.answer)
   await line.connect(timeouts.connect)
   return line
 }
@@ -25,18 +24,17 @@ export async function openLine(client: RedisClient, timeouts: Timeouts, backgrou
 export class Line {
   readonly #client: RedisClient
   readonly #silence: number
-  readonly #background: boolean
   readonly #calls = new Set<Call>()
   /** What the driver last complained about. */
   #complaint: unknown
   #lostBy: unknown
   #heard = 0
   #gathering = false
+  #background = false
 
-  constructor(client: RedisClient, silence: number, background: boolean) {
+  constructor(client: RedisClient, silence: number) {
     this.#client = client
     this.#silence = silence
-    this.#background = background
     client.on('error', (error) => {
       this.#complaint = error // 'end' follows
     })
@@ -79,6 +77,12 @@ export class Line {
         (error) => this.sever(this.#complaint ?? error),
       )
     })
+  }
+
+  /** From now on it lets the process end, whatever it is asked. An idle one always does. */
+  unref(): void {
+    this.#background = true
+    socketOf(this.#client)?.unref()
   }
 
   /** Rejects all that is still asked. */
@@ -146,7 +150,6 @@ export class Line {
   #answered(call: Call): void {
     clearTimeout(call.timer)
     this.#calls.delete(call)
-    // An idle connection does not keep the process alive.
     if (this.#calls.size === 0) socketOf(this.#client)?.unref()
   }
 }

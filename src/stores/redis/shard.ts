@@ -1,5 +1,5 @@
 /** All keys of a shard have one hash tag, so that one script may use all of them, in a cluster too. */
-import type { Dialler } from './dial.js'
+import type { Dialler, Dialling } from './dial.js'
 import { type CompiledDurability, checkConfirmed, confirming } from './durability.js'
 import { isLost, isNoScript, isRefusal, isReply, ScriptRefusal } from './errors.js'
 import type { Line } from './line.js'
@@ -67,7 +67,7 @@ export class Shard {
   }
 
   /** A connection of its own to the server that has this shard. */
-  apart(call: Parameters<Dialler['dial']>[1]): Promise<Line> {
+  apart(call: Dialling = {}): Promise<Line> {
     return this.#dialler.dial(this.base, call)
   }
 

@@ -1,0 +1,111 @@
+/**
+ * A connection of its own that waits for what other processes put into a list. The server answers at each heartbeat at
+ * least, so a half-open connection is found out; lost ones are replaced for ever, and after each gap `onGap` says that
+ * something may have been missed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { attempt } from '../../system/attempt.js'
+import { closed, isReply } from './errors.js'
+import type { Line } from './line.js'
+import { backoff } from './retry.js'
+import type { Shard } from './shard.js'
+
+export interface ListenerOptions {
+  readonly shard: Pick<Shard, 'apart'>
+  /** A list of this process alone, of the same shard. */
+  readonly key: string
+  readonly onMessage: (text: string) => void
+  readonly onGap: () => void
+  /** How long the server waits for a message before it says that there is none. @default 5000 */
+  readonly heartbeat?: number
+}
+
+export class Listener {
+  readonly #options: ListenerOptions
+  readonly #heartbeat: number
+  readonly #stopping = new AbortController()
+  #line: Line | undefined
+  #listening = false
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    this.#heartbeat = options.heartbeat ?? 5_000
+  }
+
+  /** Resolves after the first attempt, however that went. */
+  start(): Promise<void> {
+    return new Promise((resolve) => void this.#listen(resolve))
+  }
+
+  get listening(): boolean {
+    return this.#listening
+  }
+
+  stop(): void {
+    this.#stopping.abort()
+    this.#drop(closed())
+  }
+
+  async #listen(tried: () => void): Promise<void> {
+    let lostBy: unknown
+    for (let failures = 0; !this.#stopping.signal.aborted; failures++) {
+      try {
+        const line = await this.#connect(lostBy)
+        await this.#hear(line, tried, () => {
+          failures = 0
+        })
+      } catch (error) {
+        // Whatever it was, the next connection may do better.
+        lostBy = error
+      }
+      tried()
+      this.#drop(lostBy)
+      await this.#rest(backoff(failures))
+    }
+  }
+
+  async #connect(lostBy: unknown): Promise<Line> {
+    const timeouts = { connect: connectMs, answer: this.#heartbeat + travelMs }
+    const line = await this.#options.shard.apart({ lostBy, timeouts })
+    this.#line = line
+    if (this.#stopping.signal.aborted) this.#drop(closed())
+    line.unref()
+    return line
+  }
+
+  /** Rejects when the connection is lost. */
+  async #hear(line: Line, waiting: () => void, heard: () => void): Promise<never> {
+    for (let first = true; ; first = false) {
+      const message = this.#next(line)
+      if (first && !line.lost) {
+        this.#listening = true
+        attempt(this.#options.onGap, undefined)
+        waiting()
+      }
+      const text = await message
+      heard()
+      if (text !== undefined) attempt(this.#options.onMessage, text)
+    }
+  }
+
+  /** Undefined: there was none until the heartbeat. */
+  async #next(line: Line): Promise<string | undefined> {
+    const [reply] = await line.ask([['BLPOP', this.#options.key, this.#heartbeat / 1000]])
+    if (isReply(reply)) throw reply
+    return Array.isArray(reply) ? String(reply[1]) : undefined
+  }
+
+  #drop(error: unknown): void {
+    this.#listening = false
+    this.#line?.sever(error)
+    this.#line = undefined
+  }
+
+  async #rest(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => {})
+  }
+}
+
+const connectMs = 5_000
+/** To the server and back. */
+const travelMs = 2_000
