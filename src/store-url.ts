@@ -11,6 +11,10 @@ const engines: Record<string, (rest: string, clock: Clock, url: string) => Promi
     new (await import('./stores/sqlite/index.js')).SqliteStore({ file: rest, clock }),
   postgres,
   postgresql: postgres,
+  redis,
+  rediss: redis,
+  'redis+cluster': redis,
+  'redis+sentinel': redis,
 }
 
 /** The server's own clock decides, unless a test brings one. */
@@ -19,7 +23,13 @@ async function postgres(_rest: string, clock: Clock, url: string): Promise<Store
   return new PostgresStore({ url, ...(clock !== systemClock && { clock }) })
 }
 
-const expected = "'memory:', 'sqlite:file.db', 'postgres://user@host/database' or a store object"
+async function redis(_rest: string, clock: Clock, url: string): Promise<Store> {
+  const { RedisStore } = await import('./stores/redis/index.js')
+  return new RedisStore({ url, ...(clock !== systemClock && { clock }) })
+}
+
+const expected =
+  "'memory:', 'sqlite:file.db', 'postgres://user@host/database', 'redis://host' or a store object"
 
 /** Complains at once, before anything is opened. */
 export function checkStore(store: string | Store): void {
@@ -36,7 +46,7 @@ export function storeFromUrl(url: string, clock: Clock): Promise<Store> {
 }
 
 function split(url: string): { engine: (typeof engines)[string]; rest: string } {
-  const [, scheme = '', rest = ''] = /^([a-z]+):(?:\/\/(?=\/))?(.*)$/s.exec(url) ?? []
+  const [, scheme = '', rest = ''] = /^([a-z+]+):(?:\/\/(?=\/))?(.*)$/s.exec(url) ?? []
   const engine = engines[scheme]
   if (engine === undefined) {
     throw new MillraceError(

@@ -2,12 +2,14 @@
 import type { Store } from 'millrace'
 import { MemoryStore } from 'millrace/memory'
 import { PostgresStore } from 'millrace/postgres'
+import { RedisStore } from 'millrace/redis'
 import { SqliteStore } from 'millrace/sqlite'
 
 export type Place =
   | { readonly engine: 'memory' }
   | { readonly engine: 'sqlite'; readonly file: string }
   | { readonly engine: 'postgres'; readonly url: string; readonly schema: string }
+  | { readonly engine: 'redis'; readonly url: string; readonly prefix: string }
 
 /** Not open yet. */
 export function storeAt(place: Place): Store {
@@ -18,5 +20,7 @@ export function storeAt(place: Place): Store {
       return new SqliteStore({ file: place.file, synchronous: 'normal' })
     case 'postgres':
       return new PostgresStore({ url: place.url, schema: place.schema })
+    case 'redis':
+      return new RedisStore({ url: place.url, prefix: place.prefix, warn: false })
   }
 }

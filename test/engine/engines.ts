@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MemoryStore } from 'millrace/memory'
 import { PostgresStore } from 'millrace/postgres'
+import { RedisStore } from 'millrace/redis'
 import { SqliteStore } from 'millrace/sqlite'
 import { type StoreHarness, VirtualClock } from 'millrace/testing'
+import { forgetPrefix, redisUrl, takePrefix } from './prefixes.js'
 import { giveBackSchema, takeSchema } from './schemas.js'
 
 export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
 
 /** How much of what is done many times: an engine with a server takes a message and its answer for each verb. */
-export const pace = engine === 'postgres' ? 0.1 : 1
+export const pace = engine === 'memory' || engine === 'sqlite' ? 1 : 0.1
 
 export function makeHarness(): Promise<StoreHarness> {
   const make = engines[engine]
@@ -23,7 +25,13 @@ export function makeHarness(): Promise<StoreHarness> {
 /** What the other engines are compared with. */
 export const makeReference = engine === 'memory' ? undefined : memory
 
-const engines: Record<string, () => Promise<StoreHarness>> = { memory, sqlite, postgres }
+const engines: Record<string, () => Promise<StoreHarness>> = {
+  memory,
+  sqlite,
+  postgres,
+  redis,
+  'redis-cluster': redis,
+}
 
 async function memory(): Promise<StoreHarness> {
   const clock = new VirtualClock()
@@ -81,6 +89,32 @@ async function postgres(): Promise<StoreHarness> {
 
   async function open(): Promise<PostgresStore> {
     const store = new PostgresStore({ url, schema: schema.name, clock, poolSize: 3 })
+    opened.push(store)
+    await store.open()
+    return store
+  }
+}
+
+/** Under a prefix of its own, on the server or cluster that all tests share. */
+async function redis(): Promise<StoreHarness> {
+  const prefix = takePrefix()
+  const clock = new VirtualClock()
+  const opened: RedisStore[] = []
+  return {
+    store: await open(),
+    second: open,
+    overtakes: true,
+    isRemote: true,
+    advance: (ms) => clock.advance(ms),
+    jump: (ms) => clock.jump(ms),
+    close: async () => {
+      for (const store of opened) await store.close()
+      await forgetPrefix(prefix)
+    },
+  }
+
+  async function open(): Promise<RedisStore> {
+    const store = new RedisStore({ url: redisUrl(), prefix, clock, warn: false })
     opened.push(store)
     await store.open()
     return store

@@ -53,6 +53,8 @@ export class PagedKinds implements Kinds {
   readonly #queues = new Map<string, PagedQueue>()
   readonly #kinds = new Map<string, PagedKind>()
   readonly #byNum = new Map<number, PagedKind>()
+  /** Those of which it counts how many run. */
+  readonly counted = new Set<PagedKind>()
 
   constructor(page: Page, parts: QueueParts) {
     this.#page = page
@@ -113,7 +115,8 @@ export class PagedKinds implements Kinds {
     let running = 0
     for (const kind of this.#kinds.values()) {
       if ((ref.of === 'queue' ? kind.queue.name : kind.name) !== ref.name) continue
-      running += (this.#stored('running', kind)?.running ?? 0) + kind.states.running
+      running += this.storedRunning(kind) + kind.states.running
+      this.counted.add(kind)
     }
     return running
   }
@@ -141,6 +144,10 @@ export class PagedKinds implements Kinds {
       const queue = this.#queues.get(name) as PagedQueue
       return queue.paused === paused && queue.traffic === traffic ? [] : [queue]
     })
+  }
+
+  storedRunning(kind: PagedKind): number {
+    return this.#stored('running', kind)?.running ?? 0
   }
 
   #stored(sheet: 'counts' | 'running', kind: PagedKind): CountRow | undefined {

@@ -1,10 +1,10 @@
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import type { Subscribers } from '../page/subscribers.js'
 import type { Connection } from './connection.js'
 import type { Exchanger } from './exchange.js'
 import type { HandOver } from './hand-over.js'
 import type { Inserted, Inserter } from './insert.js'
-import type { Subscribers } from './subscribe.js'
 import type { WakeUps } from './wake-ups.js'
 
 /** More are rather sent as they are than written into a script. */

@@ -20,6 +20,15 @@ local function clock(given)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
+local function handleOfId(id)
+  local a, b, c, d, e = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(7%x%x%x)%-([89ab]%x%x%x)%-(%x+)$')
+  if a and #e == 12 and id == string.lower(id) then return a .. b .. c .. d .. e end
+  local sum = 0
+  for i = 1, #id do sum = (sum * 31 + string.byte(id, i)) % 4096 end
+  return string.format('=%03x======', sum) .. id
+end
+
 local function ticketOf(seq, handle)
   return string.format('%011x', seq) .. handle
 end
@@ -139,12 +148,31 @@ local function count(kind, field, by)
   if by ~= 0 then call('HINCRBY', named('c:' .. kind), field, by) end
 end
 
--- Wakes processes that wait for jobs of a queue, at most as many as there are jobs.
-local function wake(queue, jobs)
-  local idle = call('SPOP', named('idle:' .. queue), math.min(jobs, 100))
-  for _, ear in ipairs(idle) do
-    local list = named('ear:' .. ear)
-    call('RPUSH', list, queue)
-    call('PEXPIRE', list, 30000)
+-- Wakes processes that wait for jobs of a queue, at most as many as there are jobs; if there are none, those that have not said
+-- yet what they wait for. Who brings the jobs knows.
+local function wake(queue, jobs, self)
+  local most = math.min(jobs, 100)
+  for _, set in ipairs({ 'idle:' .. queue, 'newcomers' }) do
+    call('SREM', named(set), self)
+    local idle = call('SPOP', named(set), most)
+    for _, ear in ipairs(idle) do
+      local list = named('ear:' .. ear)
+      call('RPUSH', list, queue)
+      call('PEXPIRE', list, 30000)
+    end
+    if #idle > 0 then return end
+  end
+end
+
+-- Tells other processes; who has not listened for a while hears nothing.
+local function tell(sender, word, now)
+  call('ZREMRANGEBYSCORE', named('ears'), '-inf', now)
+  for _, ear in ipairs(call('ZRANGE', named('ears'), 0, 999)) do
+    if ear ~= sender then
+      local list = named('ear:' .. ear)
+      call('RPUSH', list, word)
+      call('LTRIM', list, -100, -1)
+      call('PEXPIRE', list, 30000)
+    end
   end
 end

@@ -12,6 +12,11 @@ local function nextArg()
   return ARGV[at - 1]
 end
 
+local function queueOfKind(kind)
+  local name = call('HGET', named('kindnames'), kind) or ''
+  return call('HGET', named('queues'), string.match(name, '^%d+:([^:]*):') or '') or ''
+end
+
 -- First everything is looked at, so that nothing has been written if it is for the desk.
 local running = named('running')
 local groups = {}
@@ -26,6 +31,8 @@ while ended < endCount do
     tickets[i] = nextArg()
     results[i] = nextArg()
   end
+  -- Its end tells the limits of its queue that there is room.
+  if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
   local owner = call('HGET', named('l:' .. group.token), 'worker')
   local tokens = call('HMGET', running, unpack(tickets))
   for i = 1, size do

@@ -1,11 +1,11 @@
--- Adds plain jobs. ARGV: now, the number of kinds, their names ('lane:queue:name'), then for each job: which kind, handle, when
+-- Adds plain jobs. ARGV: now, this process's ear or '', the number of kinds, their names ('lane:queue:name'), then for each job: which kind, handle, when
 -- it is due ('' at once, '+ms' later, 'ms' at that time), and the rest of its body.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, { index, state } … of those that exist }.
 local now = clock(ARGV[1])
-local kindCount = tonumber(ARGV[2])
+local kindCount = tonumber(ARGV[3])
 local kinds = {}
 for i = 1, kindCount do
-  local name = ARGV[2 + i]
+  local name = ARGV[3 + i]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
   if flags and isLimited(flags) or not flags and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
@@ -13,7 +13,7 @@ for i = 1, kindCount do
 end
 
 local handles = {}
-local first = 3 + kindCount
+local first = 4 + kindCount
 for i = first, #ARGV, 4 do handles[#handles + 1] = ARGV[i + 1] end
 local existing = ofMany('j', handles)
 
@@ -72,7 +72,10 @@ for _, kind in ipairs(kinds) do
   count(kind.num, 'pending', kind.pending)
   count(kind.num, 'scheduled', kind.scheduled)
   count(kind.num, 'total_enqueued', kind.pending + kind.scheduled)
-  if kind.pending > 0 then wake(kind.queue, kind.pending) end
+  if kind.pending > 0 then wake(kind.queue, kind.pending, ARGV[2]) end
 end
+
+-- Ears go by the server's own time.
+if soonest then tell(ARGV[2], '!', clock('')) end
 
 return { string.format('%.17g', now), known, soonest and string.format('%.17g', soonest) or '' }

@@ -5,11 +5,11 @@ local now = clock(ARGV[1])
 local commits = call('HGET', root, 'commits') or '0'
 if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
 
--- A job as a list: handle, body, story, token, worker, wait, turn, done, parent; '' for what it has not.
+-- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
   local body = of('j', handle)
   if not body then return false end
-  local job = { handle, body, '', '', '', '', '', '', '' }
+  local job = { handle, body, '', '', '', '', '', '', '', '' }
   local ticket = ticketOf(seqIn(body), handle)
   local story = of('s', handle)
   if story then
@@ -20,7 +20,8 @@ local function jobOf(handle)
   local token = call('HGET', named('running'), ticket)
   if token then
     job[4] = (string.gsub(token, '%*$', ''))
-    job[5] = call('HGET', named('l:' .. job[4]), 'worker') or ''
+    local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
+    job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
   end
   job[8] = of('d', handle) or ''
@@ -241,15 +242,82 @@ answers.held = function(token)
   return jobsOf(handles)
 end
 
--- Handles of parents, by those who know how ids become handles: only ids are told.
-answers.parents = function(...)
-  local ids = {}
-  for _, handle in ipairs({ ... }) do
-    local own = {}
-    for i, parent in ipairs(parentsOf(handle)) do own[i] = parent.id end
-    ids[#ids + 1] = own
+answers.positionsOf = function(...)
+  local found = {}
+  for i, handle in ipairs({ ... }) do
+    local body = of('j', handle)
+    found[i] = body and seqIn(body) or false
   end
-  return ids
+  return found
+end
+
+local function linkOf(parent, child)
+  local body = of('j', parent)
+  return body and call('HGET', named('link:' .. seqIn(body)), child)
+end
+
+-- Parents of jobs, and the links to them; values are a handle and the id of each.
+answers.kin = function(...)
+  local parents, links, seen = {}, {}, {}
+  local values = { ... }
+  for i = 1, #values, 2 do
+    for _, parent in ipairs(parentsOf(values[i])) do
+      local handle = handleOfId(parent.id)
+      if not seen[handle] then parents[#parents + 1] = handle end
+      seen[handle] = true
+      links[#links + 1] = linkOf(handle, values[i + 1]) or nil
+    end
+  end
+  return { jobsOf(parents), links }
+end
+
+-- Links between handles of parents and ids of children.
+answers.ties = function(...)
+  local links = {}
+  local values = { ... }
+  for i = 1, #values, 2 do links[#links + 1] = linkOf(values[i], values[i + 1]) or nil end
+  return links
+end
+
+-- All parents of parents.
+answers.ancestors = function(...)
+  local found, seen = {}, {}
+  local ahead = { ... }
+  while #ahead > 0 and #found < 20000 do
+    local above = {}
+    for _, handle in ipairs(ahead) do
+      for _, parent in ipairs(parentsOf(handle)) do
+        if not seen[parent.id] then
+          seen[parent.id] = true
+          found[#found + 1] = parent.id
+          above[#above + 1] = handleOfId(parent.id)
+        end
+      end
+    end
+    ahead = above
+  end
+  return found
+end
+
+answers.doomed = function()
+  return call('ZRANGE', named('doomed'), 0, 99)
+end
+
+local function gatesOf(nums)
+  local rows = {}
+  for _, num in ipairs(nums) do
+    local key = call('HGET', named('gatenums'), num)
+    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  end
+  return rows
+end
+
+answers.gatesByNumber = function(...)
+  return gatesOf({ ... })
+end
+
+answers.activeGates = function()
+  return gatesOf(call('ZRANGE', named('activegates'), 0, -1))
 end
 
 answers.links = function(parent, child, size)
@@ -319,13 +387,118 @@ answers.causes = function(size)
   return rows
 end
 
--- Numbers of gates behind one, of a kind or of an owner.
+-- Gates behind a number, of a kind or of an owner.
 answers.gates = function(set, after, size)
-  return call('ZRANGEBYSCORE', named(set), '(' .. after, '+inf', 'LIMIT', 0, size)
+  return gatesOf(call('ZRANGEBYSCORE', named(set), '(' .. after, '+inf', 'LIMIT', 0, size))
 end
 
 answers.names = function(set, after, size)
   return call('ZRANGEBYLEX', named(set), after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, size)
+end
+
+-- Scans: jobs of a state in its order, each with its place, and 1 if there are more.
+local function scanned(tickets, places, more)
+  local found = {}
+  for i, ticket in ipairs(tickets) do
+    local job = jobOf(handleOf(ticket))
+    if job then found[#found + 1] = { job, unpack(places[i]) } end
+  end
+  return { found, more and 1 or 0 }
+end
+
+answers.scanUp = function(set, rank, position, _, size)
+  local member = rank == '-inf' and '' or string.format('%011x', position) .. '~'
+  local found = behind(named(set), rank, member, size + 1)
+  local tickets, places = {}, {}
+  for i = 1, math.min(#found, 2 * size), 2 do
+    tickets[#tickets + 1] = found[i]
+    places[#places + 1] = { found[i + 1], tonumber(string.sub(found[i], 1, 11), 16), 0 }
+  end
+  return scanned(tickets, places, #found > 2 * size)
+end
+
+-- From the highest rank down.
+answers.scanDown = function(set, rank, position, _, size)
+  size = tonumber(size)
+  local key = named(set)
+  local member = position ~= '' and string.format('%011x', position)
+  local tickets, places = {}, {}
+  local skip, more = 0, false
+  repeat
+    local page = call('ZREVRANGEBYSCORE', key, rank, '-inf', 'WITHSCORES', 'LIMIT', skip, size + 1)
+    for i = 1, #page, 2 do
+      if not member or tonumber(page[i + 1]) < tonumber(rank) or page[i] < member then
+        if #tickets == size then
+          more = true
+          break
+        end
+        tickets[#tickets + 1] = page[i]
+        places[#places + 1] = { page[i + 1], tonumber(string.sub(page[i], 1, 11), 16), 0 }
+      end
+    end
+    skip = skip + size + 1
+  until more or #page < 2 * (size + 1)
+  return scanned(tickets, places, more)
+end
+
+answers.scanRunning = function(_, position, _, _, size)
+  local after = position == '-inf' and '' or string.format('%011x', position) .. '~'
+  local tickets, places = {}, {}
+  local all = call('HKEYS', named('running'))
+  table.sort(all)
+  for _, ticket in ipairs(all) do
+    if ticket > after then
+      if #tickets == tonumber(size) then return scanned(tickets, places, true) end
+      tickets[#tickets + 1] = ticket
+      places[#places + 1] = { tonumber(string.sub(ticket, 1, 11), 16), 0, 0 }
+    end
+  end
+  return scanned(tickets, places, false)
+end
+
+-- Lines by queue and lane, then the places where jobs with limits or groups wait.
+answers.scanPending = function(only, num, second, position, size)
+  num, size = num == '-inf' and -1 or tonumber(num), tonumber(size)
+  local tickets, places = {}, {}
+  local queues = {}
+  local pairsOf = call('HGETALL', named('queues'))
+  for i = 1, #pairsOf, 2 do
+    if only == '' or only == pairsOf[i] then
+      queues[#queues + 1] = { name = pairsOf[i], num = tonumber(string.match(pairsOf[i + 1], '^%d+')) }
+    end
+  end
+  table.sort(queues, function(a, b) return a.num < b.num end)
+  for _, queue in ipairs(queues) do
+    for lane = 0, 3 do
+      if queue.num > num or queue.num == num and lane >= tonumber(second) then
+        local from = queue.num == num and lane == tonumber(second) and tonumber(position) or -1
+        for _, ticket in ipairs(ticketsInLine(lineName(lane, queue.name), from, size + 1 - #tickets)) do
+          if #tickets == size then return scanned(tickets, places, true) end
+          tickets[#tickets + 1] = ticket
+          places[#places + 1] = { queue.num, lane, tonumber(string.sub(ticket, 1, 11), 16) }
+        end
+      end
+    end
+  end
+  local behindQueues = 2 ^ 32
+  local waiting = {}
+  for _, line in ipairs(call('HKEYS', named('lines'))) do waiting[#waiting + 1] = { at = 2 * tonumber(line), name = line } end
+  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate } end
+  table.sort(waiting, function(a, b) return a.at < b.at end)
+  for _, place in ipairs(waiting) do
+    local at = behindQueues + place.at
+    if at >= num then
+      local rank, member = '-inf', ''
+      if at == num then rank, member = second, string.format('%011x', position) .. '~' end
+      local found = behind(named('place:' .. place.name), rank, member, size + 1 - #tickets)
+      for i = 1, #found, 2 do
+        if #tickets == size then return scanned(tickets, places, true) end
+        tickets[#tickets + 1] = found[i]
+        places[#places + 1] = { string.format('%.17g', at), found[i + 1], tonumber(string.sub(found[i], 1, 11), 16) }
+      end
+    end
+  end
+  return scanned(tickets, places, false)
 end
 
 local told = { string.format('%.17g', now), commits }

@@ -1,7 +1,10 @@
--- What the desk writes. ARGV: the number of commits that the desk had when it began to read, then for each thing to do its name,
+-- What the desk writes. ARGV: the number of commits that the desk had when it began to read, a name for this one, then for each thing to do its name,
 -- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
 -- when a job that was taken for new exists.
-if (call('HGET', root, 'commits') or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+local seen = call('HMGET', root, 'commits', 'commit')
+-- It was done, and the answer got lost.
+if seen[2] == ARGV[2] then return 'OK' end
+if (seen[1] or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
 
 local deeds = {}
 
@@ -40,6 +43,13 @@ deeds.drop = function(letter, handle)
   call('HDEL', hashOf(letter, handle), fieldOf(handle))
 end
 
+-- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
+deeds.joinLine = function(line, ticket, mark)
+  local list = named('line:' .. line)
+  local last = call('LINDEX', list, -1)
+  if not last or last < ticket then call('RPUSH', list, ticket .. mark) else call('ZADD', named('back:' .. line), 0, ticket) end
+end
+
 -- Leaves its line; in a list it cannot be found, so it is marked as gone.
 deeds.leaveLine = function(line, ticket)
   if call('ZREM', named('back:' .. line), ticket) == 0 then call('SADD', named('gone'), ticket) end
@@ -64,9 +74,10 @@ deeds.trimLine = function(line)
   end
 end
 
-deeds.leaseLeft = function(token, worker, by)
+deeds.leaseLeft = function(token, by)
   local lease = named('l:' .. token)
-  if call('EXISTS', lease) == 0 then return end
+  local worker = call('HGET', lease, 'worker')
+  if not worker then return end
   if call('HINCRBY', lease, 'left', by) <= 0 then
     call('DEL', lease)
     call('SREM', named('w:' .. worker), token)
@@ -88,6 +99,37 @@ deeds.rose = function(cause, by)
     call('DEL', key)
     call('ZREM', named('causes'), cause)
   end
+end
+
+deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
+  local member = string.format('%016.0f', num) .. key
+  if call('HSET', named('gate'), key, row) == 1 then
+    call('HSET', named('gatenums'), num, key)
+    call('ZADD', named('gates:' .. scope), num, num)
+    if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+  end
+  if due ~= '' then call('ZADD', named('gatedue'), due, member) else call('ZREM', named('gatedue'), member) end
+  if fading ~= '' then call('ZADD', named('gatefading'), fading, member) else call('ZREM', named('gatefading'), member) end
+  call(isParked == '1' and 'SADD' or 'SREM', named('parked'), num)
+  if scope ~= 'queue' and scope ~= 'job' then return end
+  if isActive == '1' then call('ZADD', named('activegates'), num, num) else call('ZREM', named('activegates'), num) end
+  if scope == 'job' then call(isActive == '1' and 'SADD' or 'SREM', named('limited'), string.match(key, '[^\n]*$')) end
+end
+
+deeds.noGate = function(num)
+  local key = call('HGET', named('gatenums'), num)
+  if not key then return end
+  local scope, owner, name = string.match(key, '^([^\n]*)\n([^\n]*)\n(.*)$')
+  local member = string.format('%016.0f', num) .. key
+  call('HDEL', named('gate'), key)
+  call('HDEL', named('gatenums'), num)
+  call('ZREM', named('gates:' .. scope), num)
+  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+  call('ZREM', named('gatedue'), member)
+  call('ZREM', named('gatefading'), member)
+  call('ZREM', named('activegates'), num)
+  call('SREM', named('parked'), num)
+  if scope == 'job' then call('SREM', named('limited'), name) end
 end
 
 -- Gates of an owner that jobs are parked behind are looked at again.
@@ -122,11 +164,15 @@ deeds.step = function(position, name, number, open, state)
   call('HSET', steps, name, open .. number .. ':' .. state)
 end
 
-deeds.wake = function(queue, jobs)
-  wake(queue, tonumber(jobs))
+deeds.wake = function(queue, jobs, self)
+  wake(queue, tonumber(jobs), self)
 end
 
-local at = 2
+deeds.tell = function(sender, word)
+  tell(sender, word, clock(''))
+end
+
+local at = 3
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))
@@ -134,4 +180,5 @@ while at <= #ARGV do
   at = at + 2 + size
 end
 call('HINCRBY', root, 'commits', 1)
+call('HSET', root, 'commit', ARGV[2])
 return 'OK'

@@ -1,0 +1,146 @@
+/**
+ * The desk: where all is done that the fast path does not do. The verbs of the ledger are tried on what has been read so far;
+ * what they miss is read, and they are tried again; at last what they have changed is written by one script, if nobody else
+ * has written at the desk since, and all jobs that it changes are as they were read. Otherwise all is done once more.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../core/clock.js'
+import { MillraceError } from '../../core/errors.js'
+import type { FinalState } from '../../core/job.js'
+import type { Signal } from '../../core/store.js'
+import { newToken } from '../../system/ids.js'
+import type { Ranked } from '../ledger/shelf.js'
+import { Habits } from '../page/habits.js'
+import { Needs, Stale } from '../page/needs.js'
+import { Page } from '../page/page.js'
+import { type Done, tryOn, type Verb } from '../page/trying.js'
+import type { Connection } from './connection.js'
+import { ScriptRefusal } from './errors.js'
+import { kindSheets, number, questionsFor } from './page/load.js'
+import type { Question } from './page/question.js'
+import { writings } from './page/write.js'
+import { scripts } from './scripts.js'
+
+/** Processes that are woken for jobs that became ready at the desk: how many there are is not counted. */
+const wakes = 10
+
+/** How often a verb is done again because others were quicker. */
+const mostConflicts = 500
+
+export interface DeskOptions {
+  /** Jobs that are likely to be asked for at once. */
+  readonly count?: number
+  readonly renewsByTaking?: boolean
+  /** What the verb is known to need. */
+  readonly needs?: Needs
+  /** Ids that are taken for new; if one is not, MRKNOWN. */
+  readonly fresh?: ReadonlySet<string>
+  /** What others of that name have needed is read at once. */
+  readonly like?: string
+}
+
+export class Desk {
+  readonly #connection: Connection
+  readonly #clock: Clock | undefined
+  readonly #ear: string
+  /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
+  readonly #surplus = new Map<FinalState, Ranked>()
+  readonly #habits = new Habits()
+  /** Verbs of this process take turns. */
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(connection: Connection, ear: string, clock: Clock | undefined) {
+    this.#connection = connection
+    this.#ear = ear
+    this.#clock = clock
+  }
+
+  work<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<Done<T>> {
+    const work = this.#turn.then(() => untilDone(() => this.#write(verb, options)))
+    this.#turn = work.catch(() => {})
+    return work
+  }
+
+  /** Reads only. */
+  async look<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<T> {
+    const { done } = await untilDone(() => this.#try(verb, options))
+    return done.result
+  }
+
+  /** Questions that no verb asks; resolves to the store's time. */
+  async ask(questions: readonly Question[]): Promise<number> {
+    return (await this.#ask('', questions)).now
+  }
+
+  async #write<T>(verb: Verb<T>, options: DeskOptions): Promise<Done<T>> {
+    const { done, commits } = await this.#try(verb, options)
+    const deeds = writings(done.tables)
+    done.tables.signals.tell()
+    if (deeds.isEmpty) return done
+    for (const signal of done.tables.news) {
+      if (signal.type === 'ready')
+        for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
+      else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
+    }
+    await this.#connection.run(scripts.write, [commits, newToken(), ...deeds.args()])
+    return done
+  }
+
+  async #try<T>(verb: Verb<T>, options: DeskOptions): Promise<{ done: Done<T>; commits: string }> {
+    const { count = 1, renewsByTaking = false, needs = new Needs(), fresh, like } = options
+    const page = new Page(true, fresh)
+    if (like !== undefined) this.#habits.expect(like, needs, count)
+    const first = [...kindSheets(page), number(page)]
+    const { now, commits } = await this.#ask('', first)
+    page.now = now
+    if (!needs.isEmpty) await this.#ask(commits, questionsFor(page, needs))
+    const done = await tryOn({
+      page,
+      verb,
+      count,
+      renewsByTaking,
+      surplus: this.#surplus,
+      read: async (missing) => {
+        await this.#ask(commits, questionsFor(page, missing))
+      },
+    })
+    if (like !== undefined) this.#habits.learn(like, page.found)
+    return { done, commits }
+  }
+
+  /** `commits`: as they were when the first question was asked; '' for that one. */
+  async #ask(commits: string, questions: readonly Question[]): Promise<{ now: number; commits: string }> {
+    const args = questions.flatMap(({ name, values = [] }) => [name, values.length, ...values])
+    const [now, seen, ...answers] = (await this.#connection.run(
+      scripts.look,
+      [this.#clock?.now() ?? '', commits, ...args],
+      { durable: false },
+    )) as [string, string, ...never[]]
+    questions.forEach(({ take }, i) => {
+      take(answers[i] as never)
+    })
+    return { now: Number(now), commits: seen }
+  }
+}
+
+/** Work is done again when others were quicker. */
+async function untilDone<T>(work: () => Promise<T>): Promise<T> {
+  for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof Stale || isRefused(error, 'MRSTALE'))) throw error
+      await sleep(Math.random() * Math.min(50, 1 + conflicts))
+    }
+  }
+  throw new MillraceError('STORE_BUSY', 'others were in the way for too long; nothing was written')
+}
+
+export function isRefused(error: unknown, code: string): boolean {
+  return error instanceof ScriptRefusal && error.code === code
+}
+
+/** Others cannot see it by themselves. */
+function isForAll({ type }: Signal): boolean {
+  return type === 'changed' || type === 'cancel' || type === 'due'
+}

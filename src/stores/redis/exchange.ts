@@ -1,0 +1,128 @@
+import type { ClaimedJob } from '../../core/job.js'
+import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from '../../core/store.js'
+import { leaseToken } from '../ledger/token.js'
+import { readBody } from './body.js'
+import type { Connection } from './connection.js'
+import { type Ends, endsOf, isPlainEnd } from './ends.js'
+import { scripts } from './scripts.js'
+import { readStory } from './story.js'
+import { idIn } from './ticket.js'
+
+/** What exchange.lua answers: when it was, the ends that were lost, kinds with their names, and ticket, body and story of jobs. */
+type Answer = readonly [now: string, lost: readonly number[], kinds: readonly string[], ...jobs: string[]]
+
+/** Settles and claims plain jobs in one script. */
+export class Exchanger {
+  readonly #connection: Connection
+  readonly #ear: () => string
+  readonly #now: () => number | ''
+
+  constructor(connection: Connection, ear: () => string, now: () => number | '') {
+    this.#connection = connection
+    this.#ear = ear
+    this.#now = now
+  }
+
+  /** Whether all of it is plain, as far as can be seen from here. */
+  takes({ settlements, claim, rescue }: ExchangeRequest, limited: ReadonlySet<string>): boolean {
+    if (rescue === true) return false
+    if (claim?.picks.some(({ queue }) => limited.has(queue))) return false
+    return settlements.every(isPlainEnd)
+  }
+
+  /** Undefined when only the desk can: nothing was written. */
+  async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<ExchangeResult | undefined> {
+    const ends = endsOf(settlements)
+    const asked = claim === undefined ? [] : askedFor(claim)
+    const args = [this.#now(), worker, this.#ear(), ends.places.length, ...ends.args, ...asked]
+    const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
+    if ((answer as readonly unknown[])[0] === 'desk') return undefined
+    return {
+      settled: settledBy(settlements.length, ends, answer[1]),
+      claimed: claim === undefined ? [] : claimedIn(answer, claim.token),
+      opens: undefined,
+    }
+  }
+}
+
+function askedFor({ token, lease, room, picks }: ClaimRequest): (string | number)[] {
+  const args: (string | number)[] = [token, lease, room.shared]
+  for (let lane = 0; lane < 4; lane++) args.push(room.own[lane] ?? 0)
+  for (const { queue, lane, take } of picks) args.push(queue, lane, take)
+  return args
+}
+
+/** `lost`: places among the ends, from 1 on. */
+function settledBy(count: number, { places }: Ends, lost: readonly number[]): SettleResult[] {
+  const settled = new Array<SettleResult>(count).fill('lost')
+  for (const place of places) settled[place] = 'applied'
+  for (const i of lost) settled[places[i - 1] as number] = 'lost'
+  return settled
+}
+
+interface KindName {
+  readonly queue: string
+  readonly name: string
+  readonly lane: number
+}
+
+function claimedIn([now, , kinds, ...jobs]: Answer, claim: string): ClaimedJob[] {
+  const names = new Map<number, KindName>()
+  for (let i = 0; i < kinds.length; i += 2) {
+    const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
+    names.set(Number(kinds[i]), { queue, name, lane: Number(lane) })
+  }
+  const startedAt = Number(now)
+  const claimed: ClaimedJob[] = []
+  for (let i = 0; i < jobs.length; i += 3) {
+    const { kind, seq, created_at, max_attempts, max_crashes, input, overrides, metadata } = readBody(
+      jobs[i + 1] as string,
+    )
+    const { queue, name, lane } = names.get(kind) as KindName
+    const id = idIn(jobs[i] as string)
+    const past = pastIn(jobs[i + 2] as string)
+    claimed.push({
+      id,
+      token: leaseToken(id, seq, kind, claim),
+      name,
+      queue,
+      lane,
+      input,
+      attempt: (past.attempt ?? 0) + 1,
+      crashes: past.crashes ?? 0,
+      maxAttempts: max_attempts,
+      maxCrashes: max_crashes,
+      createdAt: created_at,
+      readyAt: past.readyAt ?? created_at,
+      startedAt,
+      retryDelay: past.retryDelay ?? 0,
+      overrides: overrides ?? undefined,
+      tags: undefined,
+      metadata: metadata ?? undefined,
+      group: undefined,
+      key: undefined,
+      suspect: false,
+      family: undefined,
+      guard: undefined,
+      stepped: false,
+      cancelReason: undefined,
+    })
+  }
+  return claimed
+}
+
+interface Past {
+  readonly attempt?: number
+  readonly crashes?: number
+  readonly readyAt?: number
+  readonly retryDelay?: number
+}
+
+const noPast: Past = {}
+
+/** Of a job that has run before. */
+function pastIn(story: string): Past {
+  if (story === '') return noPast
+  const { rest } = readStory(story)
+  return rest === null ? noPast : (JSON.parse(rest) as Past)
+}

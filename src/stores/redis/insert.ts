@@ -1,0 +1,104 @@
+import type { JobState, NewJob } from '../../core/job.js'
+import type { InsertResult } from '../../core/store.js'
+import { kindKey } from '../page/kinds.js'
+import { writeGiven } from './body.js'
+import type { Connection } from './connection.js'
+import { scripts } from './scripts.js'
+import { handleOf } from './ticket.js'
+
+/** Nothing but its queue can hold it up, its end means nothing to others, and it is found by nothing but its id. */
+export function isPlain(job: NewJob): boolean {
+  return (
+    job.family === undefined &&
+    job.traffic === undefined &&
+    job.dedupe === undefined &&
+    job.guard === undefined &&
+    job.tags === undefined &&
+    job.search === undefined &&
+    job.unwinds !== true
+  )
+}
+
+/** What an insert came to, and what there is to tell of it. */
+export interface Inserted {
+  readonly results: InsertResult[]
+  readonly ready: ReadonlySet<string>
+  readonly soonest: number | undefined
+}
+
+type Answer = readonly [now: string, known: readonly number[], soonest: string] | readonly ['desk']
+
+/** Adds plain jobs in one script. */
+export class Inserter {
+  readonly #connection: Connection
+  readonly #now: () => number | ''
+  readonly #ear: string
+
+  constructor(connection: Connection, ear: string, now: () => number | '') {
+    this.#connection = connection
+    this.#ear = ear
+    this.#now = now
+  }
+
+  /** Undefined when only the desk can: nothing was written. */
+  async insert(jobs: readonly NewJob[]): Promise<Inserted | undefined> {
+    const answer = (await this.#connection.run(scripts.insert, this.#args(jobs))) as Answer
+    if (answer[0] === 'desk') return undefined
+    // What stands already the desk looks at: others may want to know in which state.
+    const [now, known] = answer as Exclude<Answer, readonly ['desk']>
+    return concluded(jobs, Number(now), new Set(known))
+  }
+
+  #args(jobs: readonly NewJob[]): (string | number)[] {
+    const kinds = new Map<string, number>()
+    const args: (string | number)[] = []
+    for (const job of jobs) {
+      const kind = kindKey(job.queue, job.name, job.lane)
+      let index = kinds.get(kind)
+      if (index === undefined) {
+        index = kinds.size + 1
+        kinds.set(kind, index)
+      }
+      args.push(index, handleOf(job.id), dueOf(job), given(job))
+    }
+    return [this.#now(), this.#ear, kinds.size, ...kinds.keys(), ...args]
+  }
+}
+
+function dueOf({ delay, runAt }: NewJob): string {
+  if (runAt !== undefined) return String(runAt)
+  return delay > 0 ? `+${delay}` : ''
+}
+
+function given({ maxAttempts, maxCrashes, input, overrides, metadata }: NewJob): string {
+  return writeGiven({
+    max_attempts: maxAttempts,
+    max_crashes: maxCrashes,
+    input,
+    overrides: overrides ?? null,
+    tags: null,
+    search: null,
+    metadata: metadata ?? null,
+  })
+}
+
+/** `known`: places, from 1 on, of those whose ids exist. */
+function concluded(jobs: readonly NewJob[], now: number, known: ReadonlySet<number>): Inserted {
+  const ready = new Set<string>()
+  let soonest: number | undefined
+  const results = jobs.map((job, i): InsertResult => {
+    if (known.has(i + 1)) return { status: 'duplicate', state: undefined }
+    const due = job.runAt ?? now + job.delay
+    if (due <= now) {
+      ready.add(job.queue)
+      return inserted('pending')
+    }
+    soonest = Math.min(soonest ?? Number.POSITIVE_INFINITY, due - now)
+    return inserted('scheduled')
+  })
+  return { results, ready, soonest }
+}
+
+function inserted(state: JobState): InsertResult {
+  return { status: 'inserted', state }
+}

@@ -1,0 +1,258 @@
+import type { Entry } from '../../ledger/entry.js'
+import { placeNumber } from '../../page/heads.js'
+import type { StoredJob } from '../../page/job-row.js'
+import { KinChanges } from '../../page/kin.js'
+import type { PagedKind } from '../../page/kinds.js'
+import { MarkChanges } from '../../page/marks.js'
+import type { PagedTables } from '../../page/tables.js'
+import { WaiterChanges } from '../../page/waits.js'
+import { writeBody } from '../body.js'
+import { plainStory, writeStory } from '../story.js'
+import { handleOf, idIn, ticketOf } from '../ticket.js'
+import type { Deeds } from './deeds.js'
+import type { ParentText, ReadJob } from './job-reply.js'
+
+/** A job as the keys of the server have it; '' for what it has not. */
+interface Image {
+  readonly body: string
+  readonly story: string
+  readonly isSpecial: boolean
+  /** The token of its claim. */
+  readonly token: string
+  readonly line: string
+  readonly place: string
+  readonly turn: string
+  readonly wait: string
+  readonly done: string
+  /** The state that it is shelved by, and its rank there. */
+  readonly shelf: string
+  readonly rank: string
+}
+
+const nothing: Image = {
+  body: '',
+  story: '',
+  isSpecial: false,
+  token: '',
+  line: '',
+  place: '',
+  turn: '',
+  wait: '',
+  done: '',
+  shelf: '',
+  rank: '',
+}
+
+/** Jobs that a try has looked at, and all that is kept of each. */
+export function writeJobs(tables: PagedTables, deeds: Deeds): void {
+  const kin = new KinChanges()
+  const marks = new MarkChanges()
+  const waiters = new WaiterChanges()
+  const leases = new Leases()
+  const lines = new Set<string>()
+  const tickets = new Map<number, string>()
+  const known = new Set<string>()
+  tables.jobs.visit(({ row, entry, steps }, now) => {
+    const read = row as ReadJob | undefined
+    const stored = now && tables.jobs.stored(now)
+    const before = read === undefined ? nothing : imageOfRow(tables, read)
+    const stays = read !== undefined && now !== undefined && isAsItEnded(now, read)
+    const after = stays ? before : now === undefined ? nothing : imageOf(now, stored as StoredJob, before)
+    const { id } = entry.job
+    const ticket = ticketOf(entry.seq, id)
+    tickets.set(entry.seq, ticket)
+    kin.see(row, entry, now, steps)
+    waiters.see(row, entry, now)
+    if (isSame(before, after)) return
+    if (read !== undefined) known.add(id)
+    // One that was there may be gone, and come anew.
+    if (read === undefined && !known.has(id)) deeds.check('new', handleOf(id))
+    else if (read !== undefined) deeds.check('same', ticket, before.token, before.story, before.done)
+    if (!stays) marks.see(row, stored)
+    if (before.line !== '' && before.line !== after.line) lines.add(before.line)
+    writeDifference(before, after, ticket, deeds)
+    leases.see(before, after, ticket, now)
+  })
+  for (const line of lines) deeds.write('trimLine', line)
+  leases.write(deeds)
+  for (const { mark, state, seq } of marks.gone)
+    if (state !== 0) deeds.call('ZREM', `m:${state}:${mark}`, tickets.get(seq) as string)
+  for (const { mark, state, rank, seq } of marks.come)
+    if (state !== 0) deeds.call('ZADD', `m:${state}:${mark}`, rank, tickets.get(seq) as string)
+  for (const { key, n } of waiters.gone) deeds.call('ZREMRANGEBYSCORE', `waiter:${key}`, n, n)
+  for (const { key, n, seq } of waiters.came)
+    deeds.call('ZADD', `waiter:${key}`, n, tickets.get(seq) as string)
+  writeKin(tables, kin, tickets, deeds)
+}
+
+/** One that completed on the fast path, and that nothing happened to since. */
+function isAsItEnded({ state, rank }: Entry, { expires_at }: ReadJob): boolean {
+  return expires_at !== null && state === 'completed' && rank === expires_at
+}
+
+function imageOfRow({ kinds }: PagedTables, row: ReadJob): Image {
+  const [, body, story, token, , wait, turn, done] = row.read
+  const shelf = done === '' ? row.state : completed
+  return {
+    body,
+    story,
+    isSpecial: row.special,
+    token,
+    line: row.run_first === null ? '' : lineName(kinds.byNum(row.kind)),
+    place: row.place === null ? '' : String(row.place),
+    turn,
+    wait,
+    done,
+    shelf: shelf === 0 ? '' : String(shelf),
+    rank: shelf === 0 ? '' : String(done === '' ? row.rank : row.expires_at),
+  }
+}
+
+const completed = 5
+
+function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
+  const { state, kind, rank, story, job } = entry
+  const place = state === 'pending' ? story?.place : undefined
+  const isInLine = state === 'pending' && place === undefined
+  const special = isSpecial(stored)
+  const text = writeStory({ ...stored, special, isParent: story?.parenthood !== undefined })
+  // One that comes back differs from what it was, so that nobody takes it for a job that never left its line.
+  const isNew = before.body === '' || (isInLine && before.line === lineName(kind as PagedKind))
+  return {
+    body: writeBody(stored),
+    story: text === plainStory && isNew && before.story === '' ? '' : text,
+    isSpecial: special,
+    token: state === 'running' ? (entry.lease?.token ?? '') : '',
+    line: isInLine ? lineName(kind as PagedKind) : '',
+    place: place === undefined ? '' : String(placeNumber(place)),
+    turn: place === undefined ? '' : String(rank),
+    wait: place === undefined ? '' : waitText(entry, placeNumber(place), stored, job.family !== undefined),
+    done: '',
+    shelf: stored.state === 0 ? '' : String(stored.state),
+    rank: stored.state === 0 ? '' : String(rank),
+  }
+}
+
+/** Only the desk may start or end it: what is indexed changes with its state, and a parent is told of its children. */
+function isSpecial({ special, tags, search, child_of }: StoredJob): boolean {
+  return special || tags !== null || search !== null || child_of !== null
+}
+
+/** A child is special where it waits: its end is counted at its parent too. */
+function waitText(entry: Entry, place: number, { kind, special }: StoredJob, isChild: boolean): string {
+  const gates = entry.gates?.map(({ num }) => num).join(':') ?? ''
+  return `${place};${kind};${entry.job.traffic?.gated === true ? 1 : 0};${special || isChild ? 1 : 0};${gates}`
+}
+
+function lineName({ queue, lane }: PagedKind): string {
+  return `${lane}:${queue.name}`
+}
+
+function isSame(before: Image, after: Image): boolean {
+  for (const key in before) if (before[key as keyof Image] !== after[key as keyof Image]) return false
+  return true
+}
+
+function writeDifference(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  const handle = ticket.slice(11)
+  writeParts(before, after, handle, deeds)
+  writeLine(before, after, ticket, deeds)
+  if (before.place !== after.place || before.turn !== after.turn) {
+    if (before.place !== '' && before.place !== after.place)
+      deeds.call('ZREM', `place:${before.place}`, ticket)
+    if (after.place !== '') deeds.call('ZADD', `place:${after.place}`, after.turn, ticket)
+  }
+  if (before.wait !== after.wait) {
+    if (after.wait === '') deeds.call('HDEL', 'waits', ticket)
+    else deeds.call('HSET', 'waits', ticket, after.wait)
+  }
+  if (before.shelf !== after.shelf || before.rank !== after.rank) {
+    if (before.shelf !== '' && before.shelf !== after.shelf)
+      deeds.call('ZREM', `state:${before.shelf}`, ticket)
+    if (after.shelf !== '') deeds.call('ZADD', `state:${after.shelf}`, after.rank, ticket)
+  }
+  if (before.token === after.token && before.isSpecial === after.isSpecial) return
+  if (after.token !== '')
+    deeds.call('HSET', 'running', ticket, after.isSpecial ? `${after.token}*` : after.token)
+  else if (before.token !== '') deeds.call('HDEL', 'running', ticket)
+}
+
+function writeParts(before: Image, after: Image, handle: string, deeds: Deeds): void {
+  const parts = [
+    ['j', before.body, after.body],
+    ['s', before.story, after.story],
+    ['d', before.done, after.done],
+  ] as const
+  for (const [letter, was, is] of parts) {
+    if (was === is) continue
+    if (is === '') deeds.write('drop', letter, handle)
+    else deeds.write('put', letter, handle, is)
+  }
+}
+
+/** In a list are those that have no story, and those that are marked. One whose story changes goes to those that came back. */
+function writeLine(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  const isSameLine = before.line === after.line
+  if (isSameLine && (before.line === '' || before.story === after.story)) return
+  if (before.line !== '') deeds.write('leaveLine', before.line, ticket)
+  if (after.line === '') return
+  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.story === '' ? '' : '*')
+  else deeds.call('ZADD', `back:${after.line}`, 0, ticket)
+}
+
+/** Which claims have been given jobs, and which have lost some. */
+class Leases {
+  readonly #taken = new Map<string, { readonly entry: Entry; readonly tickets: string[] }>()
+  readonly #dropped = new Map<string, number>()
+
+  see(before: Image, after: Image, ticket: string, now: Entry | undefined): void {
+    if (before.token === after.token) return
+    if (before.token !== '') this.#dropped.set(before.token, (this.#dropped.get(before.token) ?? 0) + 1)
+    if (after.token === '') return
+    const taken = this.#taken.get(after.token) ?? { entry: now as Entry, tickets: [] }
+    taken.tickets.push(ticket)
+    this.#taken.set(after.token, taken)
+  }
+
+  write(deeds: Deeds): void {
+    for (const [token, { entry, tickets }] of this.#taken) {
+      const { worker, at } = entry.lease as NonNullable<Entry['lease']>
+      const fields = ['worker', worker.id, 'at', at, 'left', tickets.length, 'tickets', tickets.join('\n')]
+      deeds.call('HSET', `l:${token}`, ...fields)
+      deeds.call('SADD', `w:${worker.id}`, token)
+    }
+    for (const [token, count] of this.#dropped) deeds.write('leaseLeft', token, -count)
+  }
+}
+
+function writeKin(
+  tables: PagedTables,
+  kin: KinChanges,
+  tickets: ReadonlyMap<number, string>,
+  deeds: Deeds,
+): void {
+  for (const seq of kin.noParents) {
+    deeds.call('HDEL', 'parents', seq)
+    deeds.call('ZREM', 'doomed', idOfTicket(tickets, seq))
+    deeds.call('DEL', `link:${seq}`)
+    deeds.call('DEL', `linked:${seq}`)
+  }
+  for (const seq of kin.noFans) deeds.write('forgetFans', seq)
+  for (const { seq, waiting, doomed, state } of kin.parents) {
+    const text: ParentText = [waiting, doomed, state]
+    deeds.call('HSET', 'parents', seq, JSON.stringify(text))
+    if (doomed === null) deeds.call('ZREM', 'doomed', idOfTicket(tickets, seq))
+    else deeds.call('ZADD', 'doomed', seq, idOfTicket(tickets, seq))
+  }
+  for (const row of kin.newLinks) deeds.call('ZADD', `linked:${row.parent}`, 0, row.child)
+  for (const row of [...kin.newLinks, ...kin.links])
+    deeds.call('HSET', `link:${row.parent}`, row.child, JSON.stringify(row))
+  for (const seq of kin.noSteps) deeds.call('DEL', `steps:${seq}`)
+  for (const { seq, name, open, state } of kin.steps)
+    deeds.write('step', seq, name, tables.nextNum(), open ? 1 : 0, state)
+  for (const seq of kin.noLogs) deeds.call('DEL', `logs:${seq}`)
+}
+
+function idOfTicket(tickets: ReadonlyMap<number, string>, seq: number): string {
+  return idIn(tickets.get(seq) as string)
+}

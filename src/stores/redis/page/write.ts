@@ -1,0 +1,117 @@
+import { bounds } from '../../../core/bounds.js'
+import type { GateRow } from '../../page/places.js'
+import type { PagedTables } from '../../page/tables.js'
+import { sortable } from '../ticket.js'
+import { Deeds } from './deeds.js'
+import { writeJobs } from './write-jobs.js'
+
+/** All that is to be written of what a try has changed; nothing of what it left as it was. */
+export function writings(tables: PagedTables): Deeds {
+  const deeds = new Deeds()
+  for (const kind of tables.kinds.counted)
+    deeds.check('count', kind.num, 'running', tables.kinds.storedRunning(kind))
+  writeJobs(tables, deeds)
+  writePlaces(tables, deeds)
+  writeWorkers(tables, deeds)
+  for (const book of ['holder', 'guard', 'schedule', 'mail'] as const) writeRecords(tables, book, deeds)
+  writeCauses(tables, deeds)
+  writeCounts(tables, deeds)
+  writeLogs(tables, deeds)
+  if (tables.lastNum !== undefined) deeds.write('root', 'number', tables.lastNum)
+  return deeds
+}
+
+function writePlaces({ books }: PagedTables, deeds: Deeds): void {
+  const { kept, gone, looksAgain, lines } = books.changes()
+  for (const { scope, owner, due } of looksAgain) deeds.write('lookAgain', scope, owner, due)
+  for (const num of gone) deeds.write('noGate', num)
+  for (const row of kept as unknown as GateRow[]) {
+    const { num, scope, owner, name, due, fading, active, parked } = row
+    const flags = [active ? 1 : 0, parked > 0 ? 1 : 0]
+    const key = `${scope}\n${owner}\n${name}`
+    deeds.write('gate', num, key, scope, owner, due ?? '', fading ?? '', ...flags, JSON.stringify(row))
+  }
+  for (const line of lines) deeds.call('HSET', 'lines', line.num, JSON.stringify(line))
+}
+
+function writeWorkers({ workers }: PagedTables, deeds: Deeds): void {
+  const { kept, gone } = workers.changes()
+  for (const { id } of gone) {
+    deeds.call('ZREM', 'workers', id)
+    deeds.call('HDEL', 'latest', id)
+    deeds.call('DEL', `w:${id}`)
+  }
+  for (const { id, expires_at, latest } of kept) {
+    deeds.call('ZADD', 'workers', expires_at, id)
+    if (latest !== null) deeds.call('HSET', 'latest', id, latest)
+  }
+}
+
+type Row = Record<string, unknown> & { readonly n: number }
+
+/** The sets that order the things of a book, with what they are ordered by. */
+const orders: Record<string, (row: Row) => readonly (readonly [set: string, rank: unknown])[]> = {
+  holder: ({ rank }) => [['holders', rank]],
+  guard: ({ rank }) => [['guards', rank]],
+  schedule: ({ look, told }) => [
+    ['looks', look],
+    ['tolds', told],
+  ],
+  mail: ({ line, n, expires_at, spreading }) => [
+    [`mailline:${line}`, n],
+    ['mailtime', expires_at],
+    ['spreading', spreading === true ? n : null],
+  ],
+}
+
+function writeRecords(
+  { page, records }: PagedTables,
+  book: keyof PagedTables['records'],
+  deeds: Deeds,
+): void {
+  const { kept, gone } = records[book].changes()
+  const order = orders[book] as (row: Row) => readonly (readonly [string, unknown])[]
+  const forget = (key: string) => {
+    const before = page.peek<Row>(book, key)
+    if (!before) return
+    for (const [set, rank] of order(before))
+      if (rank !== null) deeds.call('ZREM', set, sortable(before.n) + key)
+  }
+  for (const key of gone) {
+    forget(key)
+    deeds.call('HDEL', book, key)
+    if (book === 'schedule') deeds.call('ZREM', 'schedulenames', key)
+  }
+  for (const row of kept as (Row & { key: string })[]) {
+    forget(row.key)
+    deeds.call('HSET', book, row.key, JSON.stringify(row))
+    for (const [set, rank] of order(row))
+      if (rank !== null) deeds.call('ZADD', set, rank as number, sortable(row.n) + row.key)
+    if (book === 'schedule') deeds.call('ZADD', 'schedulenames', 0, row.key)
+  }
+}
+
+function writeCauses({ causes }: PagedTables, deeds: Deeds): void {
+  const { died, rose } = causes.tally()
+  for (const { cause, name, message, first_at, last_at, sample, count } of died)
+    deeds.write('died', cause, name, message, first_at, last_at, sample, count)
+  for (const { cause, count } of rose) deeds.write('rose', cause, count)
+}
+
+function writeCounts({ kinds }: PagedTables, deeds: Deeds): void {
+  for (const { num, states, totals } of kinds.changed()) {
+    for (const [state, count] of Object.entries(states))
+      if (count !== 0) deeds.call('HINCRBY', `c:${num}`, state, count)
+    for (const [total, count] of Object.entries(totals))
+      if (count !== 0) deeds.call('HINCRBY', `c:${num}`, `total_${total}`, count)
+  }
+  for (const { num, name, paused, traffic } of kinds.changedQueues())
+    deeds.call('HSET', 'queues', name, `${num},${paused ? 1 : 0},${traffic ? 1 : 0}`)
+}
+
+function writeLogs({ logs }: PagedTables, deeds: Deeds): void {
+  for (const { seq, lines } of logs) {
+    deeds.call('RPUSH', `logs:${seq}`, ...lines.map((line) => JSON.stringify(line)))
+    deeds.call('LTRIM', `logs:${seq}`, -bounds.logLines, -1)
+  }
+}

@@ -1,0 +1,15 @@
+import { common, exchange, insert, listen, look, write } from './lua.generated.js'
+import { makeScript, type Script } from './script.js'
+
+/** What runs in the server. */
+export const scripts = {
+  insert: script('insert', insert),
+  exchange: script('exchange', exchange),
+  listen: script('listen', listen),
+  look: script('look', look),
+  write: script('write', write),
+}
+
+function script(name: string, text: string): Script {
+  return makeScript(name, common + text)
+}

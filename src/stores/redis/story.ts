@@ -1,0 +1,48 @@
+import type { StoredJob } from '../page/job-row.js'
+
+/**
+ * What `s` has of a job: what happened to it, or is unusual about it. A job that waits for its first run and nothing else
+ * has none. The first three letters are for the scripts: the number of its state, whether it is special, whether it is a parent.
+ */
+export interface Story
+  extends Pick<StoredJob, 'state' | 'special' | 'rank' | 'finished_at' | 'child_of' | 'rest'> {
+  readonly isParent: boolean
+}
+
+export function writeStory({ state, special, isParent, rank, finished_at, child_of, rest }: Story): string {
+  const letters = `${state}${special ? 1 : 0}${isParent ? 'p' : '-'}`
+  return `${letters}${rank ?? ''};${finished_at ?? ''};${child_of ?? ''};${rest ?? ''}`
+}
+
+export function readStory(text: string): Story {
+  if (text === '') return untold
+  const a = text.indexOf(';')
+  const b = text.indexOf(';', a + 1)
+  const c = text.indexOf(';', b + 1)
+  return {
+    state: Number(text[0]),
+    special: text[1] === '1',
+    isParent: text[2] === 'p',
+    rank: numberIn(text.slice(3, a)),
+    finished_at: numberIn(text.slice(a + 1, b)),
+    child_of: numberIn(text.slice(b + 1, c)),
+    rest: text.slice(c + 1) || null,
+  }
+}
+
+const untold: Story = {
+  state: 0,
+  special: false,
+  isParent: false,
+  rank: null,
+  finished_at: null,
+  child_of: null,
+  rest: null,
+}
+
+/** Of a job that has nothing to tell. */
+export const plainStory = writeStory(untold)
+
+export function numberIn(text: string): number | null {
+  return text === '' ? null : Number(text)
+}

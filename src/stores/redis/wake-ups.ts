@@ -1,0 +1,52 @@
+import type { Signal } from '../../core/store.js'
+import type { Connection } from './connection.js'
+import { Listener } from './listener.js'
+import { scripts } from './scripts.js'
+
+/** So long others take us for one who listens, and so often we say that we do. */
+const listensFor = 60_000
+const saysEvery = 20_000
+
+/** Hears what other processes did. */
+export class WakeUps {
+  readonly #connection: Connection
+  readonly #ear: string
+  readonly #listener: Listener
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(connection: Connection, ear: string, tell: (signal: Signal) => void) {
+    this.#connection = connection
+    this.#ear = ear
+    const shard = connection.shard()
+    this.#listener = new Listener({
+      shard,
+      key: `${shard.base}:ear:${ear}`,
+      onMessage: (word) =>
+        tell(word === '!' ? { type: 'changed' } : { type: 'ready', queues: new Set([word]) }),
+      onGap: () => tell({ type: 'changed' }),
+    })
+  }
+
+  get listening(): boolean {
+    return this.#listener.listening
+  }
+
+  async start(): Promise<void> {
+    await this.#say(listensFor)
+    this.#timer = setInterval(() => void this.#say(listensFor), saysEvery).unref()
+    await this.#listener.start()
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#listener.stop()
+    await this.#say(0)
+  }
+
+  /** Nothing depends on it: who is not told polls. */
+  async #say(ms: number): Promise<void> {
+    await this.#connection
+      .run(scripts.listen, [this.#ear, ms], { patience: 0, durable: false })
+      .catch(() => {})
+  }
+}
