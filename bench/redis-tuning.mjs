@@ -3,6 +3,16 @@
 /** Jobs in one bulk insert or claim, wherever a peer lets it be chosen. */
 export const batch = 500
 
+/** Bulk inserts on their way at once: with eight, both peers are about a quarter faster than with one. */
+export const bulks = 8
+
+/** `all` in bulks, each of which `add` sends. */
+export async function inBulks(all, add) {
+  const parts = []
+  for (let n = 0; n < all.length; n += batch) parts.push(all.slice(n, n + batch))
+  for (let n = 0; n < parts.length; n += bulks) await Promise.all(parts.slice(n, n + bulks).map(add))
+}
+
 /** Its pages on auto-removal and on connections. */
 export const bullmqJobs = { removeOnComplete: true, removeOnFail: true }
 export const bullmqConnection = { maxRetriesPerRequest: null }
@@ -18,8 +28,8 @@ export const beeQueue = {
 
 /** Lines for the setup. */
 export const describeTuning = () => [
-  `tuning    bullmq: ioredis, ${text({ ...bullmqJobs, ...bullmqConnection })}; addBulk of ${batch}`,
-  `tuning    bee-queue: ${text(beeQueue)}; saveAll of ${batch}`,
+  `tuning    bullmq: ioredis, ${text({ ...bullmqJobs, ...bullmqConnection })}; addBulk of ${batch}, ${bulks} at once`,
+  `tuning    bee-queue: ${text(beeQueue)}; saveAll of ${batch}, ${bulks} at once`,
   `tuning    ceiling: ioredis, one connection, batches of ${batch}`,
 ]
 

@@ -6,7 +6,7 @@
 import BeeQueue from 'bee-queue'
 import { serve, stopwatch, workerApart } from '../latency.mjs'
 import { idleCommands, memoryOf } from '../redis-probe.mjs'
-import { batch, beeQueue } from '../redis-tuning.mjs'
+import { beeQueue, inBulks } from '../redis-tuning.mjs'
 import { bursts, expectEqual, input, inputs, payloads, rate, slots, warmup } from '../workload.mjs'
 
 export async function processJobs({ url, jobs, concurrency = slots, enqueueInside = false }) {
@@ -103,11 +103,11 @@ function open(url, isWorker = false) {
   return new BeeQueue('noop', { redis: { host, port: Number(port) }, isWorker, ...beeQueue })
 }
 
-async function addMany(queue, all) {
-  for (let n = 0; n < all.length; n += batch) {
-    const failed = await queue.saveAll(all.slice(n, n + batch).map((one) => queue.createJob(one)))
+function addMany(queue, all) {
+  return inBulks(all, async (some) => {
+    const failed = await queue.saveAll(some.map((one) => queue.createJob(one)))
     expectEqual('jobs refused', failed.size, 0)
-  }
+  })
 }
 
 /** Resolves with what closes the worker. */

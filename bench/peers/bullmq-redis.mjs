@@ -9,7 +9,7 @@
 import { Queue, Worker } from 'bullmq'
 import { serve, stopwatch, workerApart } from '../latency.mjs'
 import { idleCommands, memoryOf } from '../redis-probe.mjs'
-import { batch, bullmqConnection, bullmqJobs } from '../redis-tuning.mjs'
+import { bullmqConnection, bullmqJobs, inBulks } from '../redis-tuning.mjs'
 import { bursts, expectEqual, input, inputs, payloads, rate, slots, warmup } from '../workload.mjs'
 
 export async function processJobs({ url, jobs, concurrency = slots, enqueueInside = false }) {
@@ -103,10 +103,8 @@ function open(url) {
   return new Queue('noop', { connection: at(url), defaultJobOptions: bullmqJobs })
 }
 
-async function addMany(queue, all) {
-  for (let n = 0; n < all.length; n += batch) {
-    await queue.addBulk(all.slice(n, n + batch).map((data) => ({ name: 'noop', data })))
-  }
+function addMany(queue, all) {
+  return inBulks(all, (some) => queue.addBulk(some.map((data) => ({ name: 'noop', data }))))
 }
 
 /** A job is done when its worker says that it is completed. Resolves with what closes the worker. */
