@@ -1,12 +1,12 @@
 // What a package brings along when it is installed: itself and everything it depends on at run time.
-// Drivers are left out (better-sqlite3 and pg are the same for everybody), and so are optional packages.
+// Drivers are left out (what talks to SQLite, PostgreSQL or Redis is not the queue), and so are optional packages.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const bench = fileURLToPath(new URL('.', import.meta.url))
 const root = dirname(bench.replace(/[/\\]$/, ''))
-const drivers = new Set(['better-sqlite3', 'pg'])
+const drivers = new Set(['better-sqlite3', 'ioredis', 'pg', 'redis'])
 
 /** Millrace as it is published: see `files` in package.json. */
 export function ownFootprint() {

@@ -11,7 +11,7 @@ import { defineJob, Millrace } from '../dist/index.js'
 import { newId, newToken } from '../dist/system/ids.js'
 import { serve, stopwatch, workerApart } from './latency.mjs'
 import { median } from './statistics.mjs'
-import { bursts, expectEqual, input, inputs, rate, slots, warmup } from './workload.mjs'
+import { bursts, expectEqual, input, inputs, payloads, rate, slots, warmup } from './workload.mjs'
 
 /**
  * No-op jobs through a worker, from its start until the last outcome is committed. The jobs are added before
@@ -94,6 +94,19 @@ export async function enqueueJobs(options) {
   return { rate: speed }
 }
 
+/** All at once, by one call. */
+export async function enqueueMany(options) {
+  const { jobs } = options
+  const { mill, noop } = await open(options)
+  await mill.enqueueMany(noop, inputs(warmup(jobs)))
+  const before = (await mill.stats()).totals.enqueued
+  const all = inputs(jobs)
+  const speed = await rate(jobs, () => mill.enqueueMany(noop, all))
+  expectEqual('enqueued jobs', (await mill.stats()).totals.enqueued - before, jobs)
+  await mill.close()
+  return { rate: speed }
+}
+
 async function addBursts(mill, noop, count) {
   for (const some of bursts(count)) await Promise.all(some.map((one) => mill.enqueue(noop, one)))
 }
@@ -119,6 +132,32 @@ export function serveLatency(options) {
     const { mill } = await open(options, started)
     await mill.worker({ concurrency: slots }).start()
   })
+}
+
+/** The memory of a server of Redis that a job takes while it waits. */
+export async function bytes(options) {
+  const { url, jobs } = options
+  const { memoryOf } = await import('./redis-probe.mjs')
+  const fill = async (count) => {
+    const { mill, noop } = await open(options)
+    await mill.enqueueMany(noop, payloads(count))
+    await mill.close()
+  }
+  await fill(1)
+  return memoryOf(url, jobs, () => fill(jobs))
+}
+
+/** What a worker that has nothing to do asks a server of Redis. */
+export async function idle(options) {
+  const { url, jobs, seconds } = options
+  const { idleCommands } = await import('./redis-probe.mjs')
+  const { mill, noop, drained } = await open(options)
+  await mill.worker({ concurrency: slots }).start()
+  await mill.enqueueMany(noop, inputs(jobs))
+  await drained(jobs)
+  const answer = await idleCommands(url, seconds)
+  await mill.close()
+  return answer
 }
 
 /** What a server of PostgreSQL writes for each job; with `single`, each is added by a call of its own. */
@@ -384,6 +423,7 @@ const stores = {
   sqlite: ({ SqliteStore }, { folder, synchronous }) =>
     new SqliteStore({ file: join(folder, 'jobs.db'), synchronous }),
   postgres: ({ PostgresStore }, { url }) => new PostgresStore({ url }),
+  redis: ({ RedisStore }, { url }) => new RedisStore({ url }),
 }
 
 async function openStore(options) {

@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { choose, engines, titleOf } from './cases/index.mjs'
 import { measure } from './measure.mjs'
-import { describeTuning } from './postgres-tuning.mjs'
-import { describeSetup, installPeers, newerNode } from './setup.mjs'
+import { openServers } from './servers.mjs'
+import { describeSetup, installPeers } from './setup.mjs'
 import { summarize } from './statistics.mjs'
 import { figure, table } from './table.mjs'
 
@@ -39,15 +39,15 @@ const home = makeHome()
 process.on('exit', () => rmSync(home, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130))
 
-const server = chosen.some((one) => one.database) ? await openServer().catch(noServer) : undefined
+const servers = await openServers(chosen.map((one) => one.server))
 try {
-  for (const line of describeSetup(home, server)) console.log(line)
+  for (const line of describeSetup(home, servers)) console.log(line)
   console.log(
     `rounds    ${options.rounds}${options.rounds < fewestRounds ? ', too few to be a result' : ''}\n`,
   )
   await runAll()
 } finally {
-  await server?.close()
+  for (const server of servers.values()) await server.close()
 }
 
 async function runAll() {
@@ -85,16 +85,16 @@ async function runCase(one) {
     return one.figures.map((wanted) => toRow(one, wanted, answers))
   } finally {
     rmSync(shared, { recursive: true, force: true })
-    await server?.databases?.dropKept()
+    await servers.get(one.server)?.dropKept()
   }
 }
 
-/** On a server a measurement has a database of its own, with files a folder. */
+/** On a server a measurement has a place of its own, with files a folder. */
 function run(one, spec) {
-  if (!one.database) return measure(spec, home)
-  if (server.problem !== undefined) throw new Error(server.problem)
+  const server = servers.get(one.server)
+  if (server === undefined) return measure(spec, home)
   const { from, keep, ...rest } = spec
-  return server.databases.use({ from, keep }, (url) =>
+  return server.use({ from, keep, shared: rest.options.shared }, (url) =>
     measure({ ...rest, node: server.node, options: { ...rest.options, url } }, home),
   )
 }
@@ -150,36 +150,6 @@ function report(one, answers, rounds) {
   })
   const progress = `round ${answers.length} of ${rounds}: ${figures.join(', ')}`
   process.stderr.write(`bench: ${one.engine}: ${titleOf(one)}, ${progress}\n`)
-}
-
-/** Loaded when it is used, so that the other engines are measured without it. */
-async function openServer() {
-  const node = newerNode()
-  const [{ startPostgres }, { openDatabases }] = await Promise.all([
-    import('./postgres-server.mjs'),
-    import('./databases.mjs'),
-  ])
-  const started = await startPostgres()
-  // Should this fail, the server ends with this process.
-  const databases = await openDatabases(started)
-  return {
-    node,
-    databases,
-    lines: [...(await databases.describe()), ...describeTuning()],
-    async close() {
-      try {
-        await databases.close()
-      } finally {
-        await started.stop()
-      }
-    },
-  }
-}
-
-/** The cases that need one fail, the others run. */
-function noServer(error) {
-  const problem = `no server of PostgreSQL: ${error.message}`
-  return { problem, lines: [`postgres  ${problem}`], close: async () => {} }
 }
 
 function makeHome() {

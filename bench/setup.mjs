@@ -48,8 +48,8 @@ function install(folder, what) {
   writeFileSync(stamp, wanted)
 }
 
-/** Lines about the machine, the versions and the settings; `server` has those about PostgreSQL. */
-export function describeSetup(folder, server) {
+/** Lines about the machine, the versions and the settings; `servers` have those about themselves. */
+export function describeSetup(folder, servers) {
   const { dependencies } = read('package.json')
   const peers = Object.keys(dependencies).map((name) => `${name} ${version(`${here}node_modules/${name}/`)}`)
   const settings = Object.entries(pragmas).map(([name, value]) => `${name}=${value}`)
@@ -57,12 +57,12 @@ export function describeSetup(folder, server) {
   return [
     `machine   ${cpus.length} × ${cpus[0]?.model.trim()}, ${(os.totalmem() / 2 ** 30).toFixed(1)} GiB, ${os.type()} ${os.release()}, load ${os.loadavg()[0]?.toFixed(2)}`,
     `files     ${folder} (file system 0x${statfsSync(folder).type.toString(16)})`,
-    `versions  node ${process.versions.node}${onNewer(server?.node)}, millrace ${version(`${here}../`)} on better-sqlite3 ${version(`${here}../node_modules/better-sqlite3/`)}`,
+    `versions  node ${process.versions.node}${onNewer(servers.get('postgres')?.node)}, millrace ${version(`${here}../`)} on better-sqlite3 ${version(`${here}../node_modules/better-sqlite3/`)}`,
     `peers     ${peers.join(', ')}`,
     `sqlite    every side: ${settings.join(', ')}, and synchronous as each case says`,
     `batches   Millrace, by default: up to ${bounds.batch} jobs in one insert or claim, up to ${bounds.prefetch} held beyond the slots`,
     'batches   ceiling: 500; plainjob and liteque: one at a time',
-    ...(server?.lines ?? []),
+    ...[...servers.values()].flatMap((server) => server.lines),
     `workload  no-op jobs of 60 bytes, ${slots} slots, bursts of ${burst}; warmed up before the clock starts`,
   ]
 }

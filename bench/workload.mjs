@@ -6,6 +6,14 @@ export const slots = 100
 export const input = (n) => ({ to: 'someone@example.com', template: 'welcome', n })
 export const inputs = (count) => Array.from({ length: count }, (_, n) => input(n))
 
+/** Exactly 200 bytes of JSON, no two alike, and little to compress. */
+function payload(n) {
+  let text = ''
+  for (let i = 1; text.length < 173; i++) text += ((n + i) * 2654435761 + i * 40503).toString(36)
+  return { n: String(n).padStart(9, '0'), text: text.slice(0, 173) }
+}
+export const payloads = (count) => Array.from({ length: count }, (_, n) => payload(n))
+
 /** Jobs that run before the clock starts, so that both sides are measured as compiled code. */
 export const warmup = (jobs) => Math.min(5_000, Math.ceil(jobs / 5))
 

@@ -2,6 +2,8 @@ const peers = [
   ['postgres', 'graphile-worker'],
   ['postgres', 'pg-boss'],
   ['postgres', 'bullmq'],
+  ['redis', 'bullmq'],
+  ['redis', 'bee-queue'],
   ['sqlite', 'plainjob'],
   ['sqlite', 'liteque'],
   ['memory', 'p-queue'],

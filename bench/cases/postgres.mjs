@@ -119,4 +119,4 @@ export const postgres = [
   lists(here),
   held,
   flat(here),
-].map((one) => ({ ...one, database: true }))
+].map((one) => ({ ...one, server: 'postgres' }))

@@ -48,7 +48,7 @@ describe('one server', () => {
   })
 })
 
-test('sentinels make a replica the primary when it is killed, and the old one its replica', async () => {
+test('sentinels make a replica the primary when the old one is killed', async () => {
   const trio = await startRedisSentinel()
   onTestFinished(() => trio.stop())
   const old = await trio.primary()

@@ -18,10 +18,10 @@ export interface Folder {
   remove(): void
 }
 
-/** `pidFile` is relative to the folder; its first line is the server's process id. */
-export function makeFolder(user: User | undefined, pidFile: string): Folder {
-  removeStale()
-  const path = mkdtempSync(join(tmpdir(), `${prefix}${process.pid}-`))
+/** `pidFile` is relative to the folder, which is in `above`; its first line is the server's process id. */
+export function makeFolder(user: User | undefined, pidFile: string, above = tmpdir()): Folder {
+  removeStale(above)
+  const path = mkdtempSync(join(above, `${prefix}${process.pid}-`))
   chmodSync(path, 0o700)
   writeFileSync(join(path, owner), JSON.stringify({ pid: process.pid, pidFile }))
   if (user !== undefined) chownSync(path, user.uid, user.gid)
@@ -50,10 +50,10 @@ function watch(path: string, pidFile: string): ChildProcess {
   return child
 }
 
-function removeStale(): void {
-  for (const name of readdirSync(tmpdir())) {
+function removeStale(above: string): void {
+  for (const name of readdirSync(above)) {
     if (!name.startsWith(prefix)) continue
-    const path = join(tmpdir(), name)
+    const path = join(above, name)
     try {
       const { pid, pidFile } = JSON.parse(readFileSync(join(path, owner), 'utf8')) as Owner
       if (isAlive(pid)) continue

@@ -24,10 +24,19 @@ export interface RedisProcess {
   stop(): Promise<void>
 }
 
-export async function startProcess(settings: RedisSettings, ...flags: string[]): Promise<RedisProcess> {
+export interface RedisProcessOptions {
+  readonly settings: RedisSettings
+  /** @default [] */
+  readonly flags?: readonly string[]
+  /** Where its folder is made. @default the system's folder for temporary files */
+  readonly above?: string | undefined
+}
+
+export async function startProcess(options: RedisProcessOptions): Promise<RedisProcess> {
+  const { settings, flags = [], above } = options
   const { server } = redisBinary()
   const user = serverUser()
-  const folder = makeFolder(user, 'pid')
+  const folder = makeFolder(user, 'pid', above)
   try {
     const port = await quietPort()
     const config = join(folder.path, 'redis.conf')

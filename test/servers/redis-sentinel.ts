@@ -43,7 +43,10 @@ export async function startRedisSentinel(options: RedisSentinelOptions = {}): Pr
     const [primary] = servers as [RedisServer]
     sentinels = await startAll(
       Array.from({ length: 3 }, () =>
-        startProcess(watching(primary.port, options.downAfterMs ?? 1_000), '--sentinel'),
+        startProcess({
+          settings: watching(primary.port, options.downAfterMs ?? 1_000),
+          flags: ['--sentinel'],
+        }),
       ),
     )
     await Promise.all(sentinels.map(({ port }) => knowsAll(port)))

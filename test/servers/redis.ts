@@ -11,6 +11,8 @@ export interface RedisServerOptions {
   readonly replicaOf?: { readonly port: number }
   /** Settings of the server, as in redis.conf; they win over ours. */
   readonly settings?: RedisSettings
+  /** Where its folder is made. @default the system's folder for temporary files */
+  readonly above?: string
 }
 
 export interface RedisServer extends Omit<RedisProcess, 'dataDir'> {
@@ -26,7 +28,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 
 /** Ours even where MILLRACE_REDIS_URL names another: for what needs several servers. */
 export async function startOwnRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const started = await startProcess({ ...settings(options), ...options.settings })
+  const { above } = options
+  const started = await startProcess({ settings: { ...settings(options), ...options.settings }, above })
   const password = options.settings?.requirepass
   const user = password === undefined ? '' : `:${encodeURIComponent(password)}@`
   return Object.assign(started, { url: `redis://${user}${started.host}:${started.port}` })
