@@ -67,7 +67,7 @@ export class Shard {
   }
 
   /** A connection of its own to the server that has this shard. */
-  apart(call: Dialling = {}): Promise<Line> {
+  apart(call: Dialling): Promise<Line> {
     return this.#dialler.dial(this.base, call)
   }
 
