@@ -7,7 +7,7 @@ import { makeScript } from '../../src/stores/redis/script.js'
 import { type RedisCluster, startRedisCluster } from '../servers/redis-cluster.js'
 import { viewOf } from '../servers/redis-cluster-view.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, open, scripts, signal } from './redis.js'
+import { codeOf, errorOf, open, scripts, signal } from './redis.js'
 
 let cluster: RedisCluster
 let url: string
@@ -37,7 +37,7 @@ test('a cluster of the caller gives its settings, and is left alone', async () =
 test('one node alone is refused with advice', async () => {
   const { base } = (await open({ url, prefix: 'alone' })).shard()
   const { port } = await cluster.replicaOf(await cluster.masterOf(base))
-  const error = await open({ url: `redis://127.0.0.1:${port}`, prefix: 'alone' }).catch((thrown) => thrown)
+  const error = await errorOf(open({ url: `redis://127.0.0.1:${port}`, prefix: 'alone' }))
   expect(error).toMatchObject({ code: 'STORE_REFUSED', message: expect.stringContaining('redis+cluster://') })
 })
 
@@ -102,7 +102,7 @@ test('while a slot is being moved, no script runs on either side', async () => {
   for (const key of [undefined, `${base}:a`, base, `${base}:b`, `${base}:calls`]) {
     if (key !== undefined)
       await ask(source.port, (redis) => redis.call('MIGRATE', '127.0.0.1', target, key, 0, 5_000))
-    const error = await connection.run(both, [], { patience: 1 }).catch((thrown) => thrown)
+    const error = await errorOf(connection.run(both, [], { patience: 1 }))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', message: expect.stringMatching(/TRYAGAIN|ASK/) })
     waiting.push(connection.run(both, []))
   }

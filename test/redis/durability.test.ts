@@ -5,7 +5,7 @@ import { compileOptions } from '../../src/stores/redis/options.js'
 import { startProxy } from '../servers/proxy.js'
 import { type RedisServer, type RedisServerOptions, startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, freshPrefix, open, scripts } from './redis.js'
+import { codeOf, errorOf, freshPrefix, open, scripts } from './redis.js'
 
 describe('wait', () => {
   test('for a replica that is there', async () => {
@@ -24,7 +24,7 @@ describe('wait', () => {
     const durability = { wait: 1, timeout: 20 }
     const connection = await open({ url: primary.url, durability, patience: 200 })
     await replica.kill()
-    const error = await connection.run(scripts.once, ['name']).catch((thrown) => thrown)
+    const error = await errorOf(connection.run(scripts.once, ['name']))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
     expect(error.message).toContain('the write is there')
     expect(error.message).toContain('0 of 1 replicas')
@@ -72,7 +72,7 @@ describe('wait', () => {
 describe('a server is refused', () => {
   test('that throws keys away', async () => {
     const server = await start({ settings: { 'maxmemory-policy': 'allkeys-lru' } })
-    expect(await open({ url: server.url }).catch((error) => error)).toMatchObject({
+    expect(await errorOf(open({ url: server.url }))).toMatchObject({
       code: 'STORE_REFUSED',
       field: 'maxmemory-policy',
       value: 'allkeys-lru',
@@ -82,7 +82,7 @@ describe('a server is refused', () => {
   test('that does not know what durability asks for', async () => {
     const server = await start()
     const durability = { waitaof: { local: 1, replicas: 0 } } as const
-    expect(await open({ url: server.url, durability }).catch((error) => error)).toMatchObject({
+    expect(await errorOf(open({ url: server.url, durability }))).toMatchObject({
       code: 'STORE_REFUSED',
       message: expect.stringMatching(/7\.2|appendonly/),
     })
