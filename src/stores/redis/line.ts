@@ -42,6 +42,8 @@ export class Line {
     closing.addEventListener('abort', this.#close)
     client.on('error', (error) => {
       this.#complaint = error // 'end' follows
+      // Such as a database that does not exist: the driver would go on with another one.
+      if (isReply(error)) this.sever(error)
     })
     client.on('end', () => this.sever(this.#complaint ?? new ConnectionEnded()))
   }
@@ -56,8 +58,6 @@ export class Line {
       if (this.#closing.aborted) return this.#close()
       this.#client.connect().then(
         () => {
-          // Such as a database that does not exist: the driver would go on with another one.
-          if (this.#complaint !== undefined) return this.sever(this.#complaint)
           socketOf(this.#client)?.on('data', () => {
             this.#heard = performance.now()
           })

@@ -53,11 +53,14 @@ export class Link {
   }
 }
 
+/** Node fires timers beyond it at once. */
+const longestMs = 2 ** 31 - 1
+
 function inTime<T>(promise: Promise<T>, ms: number, closing: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const refuse = () =>
       leave(() => reject(closing.aborted ? closed() : new NoAnswer('no connection in time')))
-    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(refuse, ms)
+    const timer = setTimeout(refuse, Math.min(ms, longestMs))
     const leave = (settle: () => void) => {
       clearTimeout(timer)
       closing.removeEventListener('abort', refuse)
