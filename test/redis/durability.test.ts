@@ -2,9 +2,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openConnection } from '../../src/stores/redis/connection.js'
 import { compileOptions } from '../../src/stores/redis/options.js'
+import { startProxy } from '../servers/proxy.js'
 import { type RedisServer, type RedisServerOptions, startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, freshPrefix, open, scripts } from './redis.js'
+import { codeOf, errorOf, freshPrefix, open, scripts } from './redis.js'
 
 describe('wait', () => {
   test('for a replica that is there', async () => {
@@ -23,7 +24,7 @@ describe('wait', () => {
     const durability = { wait: 1, timeout: 20 }
     const connection = await open({ url: primary.url, durability, patience: 200 })
     await replica.kill()
-    const error = await connection.run(scripts.once, ['name']).catch((thrown) => thrown)
+    const error = await errorOf(connection.run(scripts.once, ['name']))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
     expect(error.message).toContain('the write is there')
     expect(error.message).toContain('0 of 1 replicas')
@@ -43,17 +44,20 @@ describe('wait', () => {
   })
 
   test('for what somebody else wrote before, when it is asked for again', async () => {
-    const { primary, replica } = await pair()
+    const primary = await start()
+    const network = await startProxy(primary.url)
+    onTestFinished(() => network.close())
+    const replica = await start({ replicaOf: network })
+    await inSync(primary)
     const prefix = freshPrefix()
     const hasty = await open({ url: primary.url, prefix })
-    const safe = await open({ url: primary.url, prefix, durability: { wait: 1, timeout: 20 }, patience: 300 })
-    // It is still connected, and reads nothing.
-    const asleep = ask(replica.port, (redis) => redis.call('DEBUG', 'SLEEP', 1.5))
-    await sleeping(replica)
+    const safe = await open({ url: primary.url, prefix, durability: { wait: 1, timeout: 50 }, patience: 200 })
+    network.blackHole() // the replica is still there, and hears nothing
     await hasty.run(scripts.once, ['name'])
     expect(await codeOf(safe.run(scripts.once, ['name']))).toBe('STORE_UNAVAILABLE')
-    await asleep
-    expect(await codeOf(safe.run(scripts.once, ['name']))).toBe('ok')
+    await ask(replica.port, (redis) => redis.replicaof('127.0.0.1', primary.port))
+    await inSync(primary)
+    expect(await safe.run(scripts.once, ['name'])).toBe(0)
   })
 
   test('in a server without memory', async () => {
@@ -68,7 +72,7 @@ describe('wait', () => {
 describe('a server is refused', () => {
   test('that throws keys away', async () => {
     const server = await start({ settings: { 'maxmemory-policy': 'allkeys-lru' } })
-    expect(await open({ url: server.url }).catch((error) => error)).toMatchObject({
+    expect(await errorOf(open({ url: server.url }))).toMatchObject({
       code: 'STORE_REFUSED',
       field: 'maxmemory-policy',
       value: 'allkeys-lru',
@@ -78,7 +82,7 @@ describe('a server is refused', () => {
   test('that does not know what durability asks for', async () => {
     const server = await start()
     const durability = { waitaof: { local: 1, replicas: 0 } } as const
-    expect(await open({ url: server.url, durability }).catch((error) => error)).toMatchObject({
+    expect(await errorOf(open({ url: server.url, durability }))).toMatchObject({
       code: 'STORE_REFUSED',
       message: expect.stringMatching(/7\.2|appendonly/),
     })
@@ -132,20 +136,15 @@ async function start(options: RedisServerOptions = {}): Promise<RedisServer> {
 
 async function pair(options: RedisServerOptions = {}) {
   const primary = await start(options)
-  const settings = { 'enable-debug-command': 'yes', ...options.settings }
-  const replica = await start({ ...options, settings, replicaOf: primary })
-  await ask(primary.port, async (redis) => {
-    while (!/state=online/.test(await redis.info('replication')));
-  })
+  const replica = await start({ ...options, replicaOf: primary })
+  await inSync(primary)
   return { primary, replica }
 }
 
-/** A server that is asleep does not answer. */
-async function sleeping({ port }: RedisServer): Promise<void> {
-  const silent = () => ask(port, (redis) => Promise.race([redis.ping(), quiet(50)]))
-  while ((await silent()) === 'PONG');
-}
-
-function quiet(ms: number): Promise<string> {
-  return new Promise((resolve) => setTimeout(resolve, ms, 'silence'))
+/** A replica has come, and reads what is written. */
+async function inSync({ port }: RedisServer): Promise<void> {
+  await ask(port, async (redis) => {
+    await redis.set('something', 1)
+    await redis.wait(1, 0)
+  })
 }

@@ -4,7 +4,7 @@ import type { Connection } from '../../src/stores/redis/connection.js'
 import { type FaultyProxy, startProxy } from '../servers/proxy.js'
 import { type RedisServer, startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, open, scripts } from './redis.js'
+import { codeOf, errorOf, open, scripts } from './redis.js'
 
 let server: RedisServer
 let network: FaultyProxy
@@ -60,7 +60,7 @@ describe('the network', () => {
   test('a server that stays away is told of when patience is over', async () => {
     const connection = await openThrough({ patience: 150 })
     network.cut()
-    const error = await connection.run(scripts.add, []).catch((thrown) => thrown)
+    const error = await errorOf(connection.run(scripts.add, []))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', cause: expect.anything() })
     expect(error.message).toContain('asking again is safe')
   })
@@ -148,7 +148,7 @@ describe('the server', () => {
   test('a replica for good: opening says so', async () => {
     const replica = await startOwnRedis({ replicaOf: server })
     onTestFinished(() => replica.stop())
-    const error = await open({ url: replica.url, patience: 100 }).catch((thrown) => thrown)
+    const error = await errorOf(open({ url: replica.url, patience: 100 }))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
     expect(error.message).toContain('primary')
   })

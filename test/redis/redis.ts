@@ -43,6 +43,14 @@ export function codeOf(promise: Promise<unknown>): Promise<string> {
   )
 }
 
+/** What it is rejected with. */
+export function errorOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => new Error('it was not rejected'),
+    (error) => error,
+  )
+}
+
 /** A promise to resolve by hand. */
 export function signal<T = void>() {
   let resolve!: (value: T) => void

@@ -5,7 +5,7 @@
 import type { Dialler, Dialling, NatMap } from './dial.js'
 import type { RedisClient } from './driver.js'
 import { movedTo } from './errors.js'
-import { greet } from './greet.js'
+import { greetOrLeave } from './greet.js'
 import { type Line, openLine } from './line.js'
 import type { Timeouts } from './options.js'
 import type { Address } from './url.js'
@@ -31,16 +31,15 @@ export class ClusterDialler implements Dialler {
     this.#natMap = natMap
   }
 
-  async dial(root: string, { lostBy, timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
+  async dial(root: string, { lostBy, closing, timeouts = this.#timeouts }: Dialling): Promise<Line> {
     let address = this.#moved(lostBy, '') ?? this.#next()
     for (let hops = 1; ; hops++) {
-      const line = await openLine(this.#make(address), timeouts)
+      const line = await openLine(this.#make(address), timeouts, closing)
       try {
-        await greet(line, root)
+        await greetOrLeave(line, root)
         await this.#learn(line, address.host)
         return line
       } catch (error) {
-        line.sever(error)
         const elsewhere = this.#moved(error, address.host)
         if (elsewhere === undefined || hops === mostHops) throw error
         address = elsewhere

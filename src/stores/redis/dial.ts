@@ -3,16 +3,18 @@ import { MillraceError } from '../../core/errors.js'
 import { ClusterDialler } from './cluster.js'
 import { loadDriver, type RedisClient, type RedisDriver, type RedisPattern, settings } from './driver.js'
 import { movedTo } from './errors.js'
-import { greet } from './greet.js'
+import { greetOrLeave } from './greet.js'
 import { type Line, openLine } from './line.js'
 import type { CompiledOptions, Timeouts } from './options.js'
 import type { Address, Target } from './url.js'
 
 export interface Dialler {
-  dial(root: string, call?: Dialling): Promise<Line>
+  dial(root: string, call: Dialling): Promise<Line>
 }
 
 export interface Dialling {
+  /** Ends the connection, made or not. */
+  readonly closing: AbortSignal
   /** Why the last connection was given up: it may say where to go. */
   readonly lostBy?: unknown
   readonly timeouts?: Timeouts
@@ -23,14 +25,14 @@ export async function makeDialler({ target, client, timeouts }: CompiledOptions)
   const own = { ...settings, connectTimeout: timeouts.connect, sentinelCommandTimeout: timeouts.connect }
   if (target !== undefined) return dialTarget(Redis, target, own, timeouts)
   const pattern = client as RedisPattern
-  if (!pattern.isCluster) return new ServerDialler(() => pattern.duplicate(own) as RedisClient, timeouts)
+  if (!pattern.isCluster) return dialLike(pattern, own, timeouts)
   const { redisOptions, natMap } = pattern.options as ClusterSettings
   const make = (address: Address) => new Redis({ ...redisOptions, ...own, ...address })
   return new ClusterDialler(make, () => nodesOf(pattern), timeouts, natMap)
 }
 
 function dialTarget(Redis: RedisDriver, target: Target, own: object, timeouts: Timeouts): Dialler {
-  const { kind, addresses, primary, username, password, db, tls } = target
+  const { kind, addresses, primary: name, username, password, db, tls } = target
   const login = { ...own, username, password, db, ...(tls && { tls: {} }) }
   if (kind === 'cluster')
     return new ClusterDialler(
@@ -38,32 +40,42 @@ function dialTarget(Redis: RedisDriver, target: Target, own: object, timeouts: T
       () => addresses,
       timeouts,
     )
-  const sentinels = {
-    sentinels: addresses,
-    name: primary,
-    ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
-  }
-  const place = kind === 'sentinel' ? sentinels : addresses[0]
-  return new ServerDialler(() => new Redis({ ...login, ...place }), timeouts)
+  if (kind === 'server') return new ServerDialler(() => new Redis({ ...login, ...addresses[0] }), timeouts)
+  const secure = tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }
+  const make = (turn: number) => new Redis({ ...login, ...secure, name, sentinels: turned(addresses, turn) })
+  return new ServerDialler(make, timeouts)
+}
+
+function dialLike(pattern: RedisPattern, own: object, timeouts: Timeouts): Dialler {
+  const { sentinels } = pattern.options as { readonly sentinels?: readonly Address[] | null }
+  const place = (turn: number) => (sentinels ? { sentinels: turned(sentinels, turn) } : {})
+  return new ServerDialler((turn) => pattern.duplicate({ ...own, ...place(turn) }) as RedisClient, timeouts)
+}
+
+/** One that does not answer must not be asked first for ever. */
+function turned<T>(list: readonly T[], turn: number): T[] {
+  const first = turn % list.length
+  return [...list.slice(first), ...list.slice(0, first)]
 }
 
 /** One server, or the one that sentinels know of. */
 class ServerDialler implements Dialler {
-  readonly #make: () => RedisClient
+  readonly #make: (turn: number) => RedisClient
   readonly #timeouts: Timeouts
+  #turn = 0
 
-  constructor(make: () => RedisClient, timeouts: Timeouts) {
+  constructor(make: (turn: number) => RedisClient, timeouts: Timeouts) {
     this.#make = make
     this.#timeouts = timeouts
   }
 
-  async dial(root: string, { timeouts = this.#timeouts }: Dialling = {}): Promise<Line> {
-    const line = await openLine(this.#make(), timeouts)
+  async dial(root: string, { closing, timeouts = this.#timeouts }: Dialling): Promise<Line> {
     try {
-      await greet(line, root)
+      const line = await openLine(this.#make(this.#turn), timeouts, closing)
+      await greetOrLeave(line, root)
       return line
     } catch (error) {
-      line.sever(error)
+      this.#turn++
       throw movedTo(error, '') === undefined ? error : ofCluster(error)
     }
   }

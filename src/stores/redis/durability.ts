@@ -52,9 +52,9 @@ function patience(raw: Duration | undefined, answer: number): number {
 }
 
 /**
- * Sent right behind a script. A connection waits for what it wrote itself, and a script that is done again may write
- * nothing, so there is always a write before: one that is allowed in a full server too, and changes nothing for a
- * hundred years.
+ * Sent right behind a script. Since 7.2 a connection waits for what it wrote itself, and a script that is done again
+ * may write nothing, so there is always a write before: one that a full server allows too, and that changes nothing for
+ * a hundred years.
  */
 export function confirming(root: string, durability: CompiledDurability): Command[] {
   const { command, local, replicas, timeout } = durability

@@ -47,6 +47,7 @@ export class ScriptRefusal extends Error {
 export function replyCode(error: unknown): string | undefined {
   if (isMillraceError(error)) return error.cause === undefined ? undefined : replyCode(error.cause)
   if (!isReply(error)) return undefined
+  if (/^ERR The user executing the script can't/.test(error.message)) return 'NOPERM'
   return /^[A-Z]+/.exec(wordsOf(error))?.[0] ?? 'ERR'
 }
 
@@ -71,6 +72,7 @@ export function isRefusal(error: unknown): error is Error {
 }
 
 export function isTransient(error: unknown): boolean {
+  if (isMillraceError(error)) return false // its sentence has been found already
   return error instanceof NotConfirmed || isLost(error) || passing.has(replyCode(error) ?? '')
 }
 

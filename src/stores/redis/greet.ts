@@ -9,7 +9,16 @@ const format = 1
  * Refuses a server that is a replica or does not have this shard, and makes the key that every script names: without
  * it a cluster could not tell that a slot is only half there.
  */
-export async function greet(line: Line, root: string): Promise<void> {
+export async function greetOrLeave(line: Line, root: string): Promise<void> {
+  try {
+    await greet(line, root)
+  } catch (error) {
+    line.sever(error)
+    throw error
+  }
+}
+
+async function greet(line: Line, root: string): Promise<void> {
   const [found, replication] = await line.ask([
     ['HGET', root, 'format'],
     ['INFO', 'replication'],

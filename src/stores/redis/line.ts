@@ -3,7 +3,7 @@
  * itself, or because the server has said nothing for too long. Nobody waits for a half-open one.
  */
 import { type RedisClient, sever, socketOf } from './driver.js'
-import { ConnectionEnded, connectError, isReply, NoAnswer } from './errors.js'
+import { ConnectionEnded, closed, connectError, isReply, NoAnswer } from './errors.js'
 import type { Timeouts } from './options.js'
 
 export type Command = readonly [name: string, ...args: (string | number)[]]
@@ -15,8 +15,9 @@ interface Call {
   timer?: NodeJS.Timeout
 }
 
-export async function openLine(client: RedisClient, timeouts: Timeouts): Promise<Line> {
-  const line = new Line(client, timeouts.answer)
+/** Severed when `closing` is aborted, at whatever point it is then. */
+export async function openLine(client: RedisClient, timeouts: Timeouts, closing: AbortSignal): Promise<Line> {
+  const line = new Line(client, timeouts.answer, closing)
   await line.connect(timeouts.connect)
   return line
 }
@@ -24,6 +25,8 @@ export async function openLine(client: RedisClient, timeouts: Timeouts): Promise
 export class Line {
   readonly #client: RedisClient
   readonly #silence: number
+  readonly #closing: AbortSignal
+  readonly #close = () => this.sever(closed())
   readonly #calls = new Set<Call>()
   /** What the driver last complained about. */
   #complaint: unknown
@@ -32,11 +35,15 @@ export class Line {
   #gathering = false
   #background = false
 
-  constructor(client: RedisClient, silence: number) {
+  constructor(client: RedisClient, silence: number, closing: AbortSignal) {
     this.#client = client
     this.#silence = silence
+    this.#closing = closing
+    closing.addEventListener('abort', this.#close)
     client.on('error', (error) => {
       this.#complaint = error // 'end' follows
+      // Such as a database that does not exist: the driver would go on with another one.
+      if (isReply(error)) this.sever(error)
     })
     client.on('end', () => this.sever(this.#complaint ?? new ConnectionEnded()))
   }
@@ -48,10 +55,9 @@ export class Line {
   connect(within: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const call = this.#expect(within, within, (error) => reject(connectError(error)))
+      if (this.#closing.aborted) return this.#close()
       this.#client.connect().then(
         () => {
-          // Such as a database that does not exist: the driver would go on with another one.
-          if (this.#complaint !== undefined) return this.sever(this.#complaint)
           socketOf(this.#client)?.on('data', () => {
             this.#heard = performance.now()
           })
@@ -89,6 +95,7 @@ export class Line {
   sever(error: unknown): void {
     if (this.lost) return
     this.#lostBy = error
+    this.#closing.removeEventListener('abort', this.#close)
     sever(this.#client)
     for (const call of this.#calls) this.#refuse(call, error)
   }

@@ -20,7 +20,6 @@ export class Link {
     this.#dialler = dialler
     this.#root = root
     this.#closing = closing
-    closing.addEventListener('abort', () => this.#line?.sever(closed()), { once: true })
   }
 
   /** Rejects when there is none in time; the attempt goes on for the others. */
@@ -43,8 +42,7 @@ export class Link {
     const lostBy = this.#lostBy
     this.#lostBy = undefined
     try {
-      const line = await this.#dialler.dial(this.#root, { lostBy })
-      if (this.#closing.aborted) line.sever(closed())
+      const line = await this.#dialler.dial(this.#root, { lostBy, closing: this.#closing })
       this.#failures = 0
       this.#line = line
       return line
@@ -55,11 +53,14 @@ export class Link {
   }
 }
 
+/** Node fires timers beyond it at once. */
+const longestMs = 2 ** 31 - 1
+
 function inTime<T>(promise: Promise<T>, ms: number, closing: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const refuse = () =>
       leave(() => reject(closing.aborted ? closed() : new NoAnswer('no connection in time')))
-    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(refuse, ms)
+    const timer = setTimeout(refuse, Math.min(ms, longestMs))
     const leave = (settle: () => void) => {
       clearTimeout(timer)
       closing.removeEventListener('abort', refuse)

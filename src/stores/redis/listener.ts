@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { attempt } from '../../system/attempt.js'
-import { closed, isReply } from './errors.js'
+import { isReply } from './errors.js'
 import type { Line } from './line.js'
 import { backoff } from './retry.js'
 import type { Shard } from './shard.js'
@@ -24,7 +24,6 @@ export class Listener {
   readonly #options: ListenerOptions
   readonly #heartbeat: number
   readonly #stopping = new AbortController()
-  #line: Line | undefined
   #listening = false
 
   constructor(options: ListenerOptions) {
@@ -43,14 +42,15 @@ export class Listener {
 
   stop(): void {
     this.#stopping.abort()
-    this.#drop(closed())
+    this.#listening = false
   }
 
   async #listen(tried: () => void): Promise<void> {
     let lostBy: unknown
     for (let failures = 0; !this.#stopping.signal.aborted; failures++) {
+      let line: Line | undefined
       try {
-        const line = await this.#connect(lostBy)
+        line = await this.#connect(lostBy)
         await this.#hear(line, tried, () => {
           failures = 0
         })
@@ -58,17 +58,16 @@ export class Listener {
         // Whatever it was, the next connection may do better.
         lostBy = error
       }
+      this.#listening = false
+      line?.sever(lostBy)
       tried()
-      this.#drop(lostBy)
       await this.#rest(backoff(failures))
     }
   }
 
   async #connect(lostBy: unknown): Promise<Line> {
     const timeouts = { connect: connectMs, answer: this.#heartbeat + travelMs }
-    const line = await this.#options.shard.apart({ lostBy, timeouts })
-    this.#line = line
-    if (this.#stopping.signal.aborted) this.#drop(closed())
+    const line = await this.#options.shard.apart({ lostBy, timeouts, closing: this.#stopping.signal })
     line.unref()
     return line
   }
@@ -93,12 +92,6 @@ export class Listener {
     const [reply] = await line.ask([['BLPOP', this.#options.key, this.#heartbeat / 1000]])
     if (isReply(reply)) throw reply
     return Array.isArray(reply) ? String(reply[1]) : undefined
-  }
-
-  #drop(error: unknown): void {
-    this.#listening = false
-    this.#line?.sever(error)
-    this.#line = undefined
   }
 
   async #rest(ms: number): Promise<void> {

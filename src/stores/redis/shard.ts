@@ -18,7 +18,7 @@ export interface Effort {
 export class Shard {
   /** What the names of all its keys begin with, and the name of the one that always exists. */
   readonly base: string
-  readonly link: Link
+  readonly #link: Link
   readonly #patience: number
   readonly #durability: CompiledDurability | undefined
   readonly #closing: AbortSignal
@@ -26,7 +26,7 @@ export class Shard {
 
   constructor(number: number, dialler: Dialler, options: CompiledOptions, closing: AbortSignal) {
     this.base = `{${options.prefix}:${number}}`
-    this.link = new Link(dialler, this.base, closing)
+    this.#link = new Link(dialler, this.base, closing)
     this.#patience = options.patience
     this.#durability = options.durability
     this.#closing = closing
@@ -53,21 +53,21 @@ export class Shard {
   /** `work` may run several times, each time with another connection when the last one was lost. */
   attempting<T>(patience: number, work: (line: Line, left: number) => Promise<T>): Promise<T> {
     return retrying(patience, this.#closing, async (left) => {
-      const line = await this.link.line(left)
+      const line = await this.#link.line(left)
       try {
         const result = await work(line, left)
         if (isReply(result)) throw result
         return result
       } catch (error) {
         if (isRefusal(error)) throw new ScriptRefusal(error)
-        if (isReply(error) && isLost(error)) this.link.drop(line, error)
+        if (isReply(error) && isLost(error)) this.#link.drop(line, error)
         throw error
       }
     })
   }
 
   /** A connection of its own to the server that has this shard. */
-  apart(call: Dialling = {}): Promise<Line> {
+  apart(call: Dialling): Promise<Line> {
     return this.#dialler.dial(this.base, call)
   }
 
