@@ -1,9 +1,9 @@
 import { describeStore } from 'millrace/testing'
 import { describe, test } from 'vitest'
-import { engine, makeHarness, makeReference, pace } from './engines.js'
+import { engine, isRemote, makeHarness, makeReference, pace } from './engines.js'
 
-const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? (engine === 'postgres' ? 60 : 1000))
-const trafficRuns = Number(process.env.MILLRACE_TRAFFIC_RUNS ?? (engine === 'postgres' ? 40 : 1000))
+const modelRuns = Number(process.env.MILLRACE_MODEL_RUNS ?? (isRemote ? 60 : 1000))
+const trafficRuns = Number(process.env.MILLRACE_TRAFFIC_RUNS ?? (isRemote ? 40 : 1000))
 const stepRuns = Number(process.env.MILLRACE_STEP_RUNS ?? 100 * pace)
 
 describeStore(engine, {

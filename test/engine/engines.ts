@@ -12,8 +12,14 @@ import { giveBackSchema, takeSchema } from './schemas.js'
 
 export const engine = process.env.MILLRACE_TEST_ENGINE ?? 'memory'
 
+/** Its jobs are on a server. */
+export const isRemote = engine !== 'memory' && engine !== 'sqlite'
+
+/** On one server, or on a cluster. */
+export const isRedis = engine === 'redis' || engine === 'redis-cluster'
+
 /** How much of what is done many times: an engine with a server takes a message and its answer for each verb. */
-export const pace = engine === 'memory' || engine === 'sqlite' ? 1 : 0.1
+export const pace = isRemote ? 0.1 : 1
 
 export function makeHarness(): Promise<StoreHarness> {
   const make = engines[engine]

@@ -5,11 +5,11 @@
 import { type AnyJob, defineJob, type JobContext } from 'millrace'
 import { expect, test } from 'vitest'
 import { Random } from '../chaos/random.js'
-import { engine } from './engines.js'
+import { isRemote } from './engines.js'
 import { FlowModel, maxAttempts, type NodePlan, type Policy } from './flows-model.js'
 import { storeOf, testMill } from './mill.js'
 
-const runs = Number(process.env.MILLRACE_RUNS ?? (engine === 'postgres' ? 5 : 250))
+const runs = Number(process.env.MILLRACE_RUNS ?? (isRemote ? 5 : 250))
 const queues = ['a', 'b']
 const nothing = { completed: 0, dead: 0 }
 

@@ -4,10 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ClaimedJob, Millrace, type MillraceOptions, type Store } from 'millrace'
 import { MemoryStore } from 'millrace/memory'
+import { RedisStore } from 'millrace/redis'
 import { SqliteStore } from 'millrace/sqlite'
 import { TestMill, type TestMillOptions, type VirtualClock } from 'millrace/testing'
 import { afterEach } from 'vitest'
-import { engine } from './engines.js'
+import { engine, isRedis } from './engines.js'
+import { forgetPrefix, redisUrl, takePrefix } from './prefixes.js'
 import { SchemaStore } from './schema-store.js'
 
 const cleanUps: (() => Promise<void> | void)[] = []
@@ -53,12 +55,14 @@ export function realMill(options: Omit<MillraceOptions, 'store'> = {}): Millrace
 function makeStore(clock: VirtualClock): Store {
   if (engine === 'sqlite') return new SqliteStore({ file: file(), clock, synchronous: 'normal' })
   if (engine === 'postgres') return postgres(clock)
+  if (isRedis) return redis(clock)
   return new MemoryStore({ clock })
 }
 
 function realStore(): string | Store {
   if (engine === 'sqlite') return `sqlite:${file()}`
   if (engine === 'postgres') return postgres()
+  if (isRedis) return redis()
   return 'memory:'
 }
 
@@ -66,6 +70,24 @@ function postgres(clock?: VirtualClock): Store {
   const store = new SchemaStore(clock)
   cleanUps.push(() => store.close())
   return store
+}
+
+function redis(clock?: VirtualClock): Store {
+  const store = new RedisStore({
+    url: redisUrl(),
+    prefix: freshPrefix(),
+    warn: false,
+    ...(clock && { clock }),
+  })
+  cleanUps.push(() => store.close())
+  return store
+}
+
+/** Gone after the test. */
+export function freshPrefix(): string {
+  const prefix = takePrefix()
+  cleanUps.push(() => forgetPrefix(prefix))
+  return prefix
 }
 
 export function file(): string {

@@ -1,6 +1,6 @@
 import { defineJob, MillraceError, type MillraceEvents } from 'millrace'
 import { describe, expect, test } from 'vitest'
-import { engine } from './engines.js'
+import { isRemote } from './engines.js'
 import { firedHours, hour, hourly, input, report, start } from './hourly.js'
 import { realMill, storeOf, testMill } from './mill.js'
 
@@ -242,7 +242,7 @@ describe('in tests', () => {
   })
 
   // It is the drain that counts to a thousand; with a server in between that takes a minute.
-  test.skipIf(engine === 'postgres')(
+  test.skipIf(isRemote)(
     'a drain that schedules keep busy for ever says so',
     async () => {
       const mill = testMill({ jobs: [report] })

@@ -33,7 +33,7 @@ function tableOf(place: Place): string {
 }
 
 async function asked(place: Place, text: string): Promise<{ what: string }[]> {
-  if (place.engine === 'memory') throw new Error('memory is not shared')
+  if (place.engine === 'memory' || place.engine === 'redis') throw new Error(`${place.engine} has no tables`)
   if (place.engine === 'sqlite') {
     const db = new Database(place.file)
     try {
