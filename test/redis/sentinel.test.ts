@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Listener } from '../../src/stores/redis/listener.js'
+import { startProxy } from '../servers/proxy.js'
 import { ask } from '../servers/redis-process.js'
 import { type RedisSentinel, startRedisSentinel } from '../servers/redis-sentinel.js'
 import { open, scripts, signal } from './redis.js'
@@ -51,6 +52,16 @@ test('a sentinel that is gone: the others are asked', async () => {
   await first?.kill()
   onTestFinished(() => first?.start())
   const connection = await open({ url })
+  expect(await connection.run(scripts.add, [])).toBe(1)
+})
+
+test('a sentinel that says nothing is not asked first for ever', async () => {
+  const [first, ...others] = trio.addresses.map(({ host, port }) => `${host}:${port}`)
+  const network = await startProxy(`redis://${first}`)
+  onTestFinished(() => network.close())
+  network.blackHole()
+  const hosts = [`127.0.0.1:${network.port}`, ...others].join()
+  const connection = await open({ url: `redis+sentinel://${hosts}/${trio.masterName}` })
   expect(await connection.run(scripts.add, [])).toBe(1)
 })
 
