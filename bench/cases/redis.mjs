@@ -32,18 +32,20 @@ const ceiling = [
   { name: 'process', enqueueInside: false },
   { name: 'enqueue + process', enqueueInside: true },
 ].flatMap(({ name, enqueueInside }) => [
+  // Insert, claim, delete, as on the other engines.
   against('ceiling', 'redis-ceiling', 'processJobs', {
     name,
     jobs: 500_000,
     figures: rate(atLeast(0.6, 0.8)),
     enqueueInside,
+    peerOptions: { kept: true },
   }),
-  against('ceiling with ids', 'redis-ceiling', 'processJobs', {
+  // Without a bar: what is popped is gone, and lost with whoever popped it.
+  against('bare pop', 'redis-ceiling', 'processJobs', {
     name,
     jobs: 500_000,
     figures: rate(),
     enqueueInside,
-    peerOptions: { kept: true },
   }),
 ])
 

@@ -91,6 +91,8 @@ export interface Capabilities {
   readonly shared: boolean
   /** `insert` takes the caller's transaction. */
   readonly transactions: boolean
+  /** A server of its own does the work: an exchange that is sent early is done while this process goes on. */
+  readonly remote?: boolean
 }
 
 /**

@@ -43,6 +43,7 @@ export class Fetcher {
   #claim = 0
   #asked = 0
   #lastFull = false
+  #lastClaimed = 0
   #lastAt = 0
   /** One job at a time, because the last claim brought one that must run alone. */
   #careful = false
@@ -62,7 +63,7 @@ export class Fetcher {
     const free = Math.min(bounds.batch, slots + this.#beyond(slots, unstarted))
     if (free <= 0 || (this.#careful && busy + waiting > 0)) return undefined
     // Claims that fill a batch follow each other fast and say nothing about how fast jobs are used up.
-    if (waiting + collected === 0) this.#adapt(now)
+    if (collected === 0 && 2 * waiting <= this.#lastClaimed) this.#adapt(now)
     const room = this.#careful ? { shared: 1, own: noOwn } : roomFor(free, lanes, active)
     this.#asked = room.own.reduce((sum, n) => sum + n, room.shared)
     this.#lastAt = now
@@ -81,6 +82,7 @@ export class Fetcher {
     if (claimed.length > 0) this.#width = this.#turn === 0 ? width : (this.#width + width) / 2
     this.#turn += claimed.length
     this.#lastFull = claimed.length >= this.#asked
+    this.#lastClaimed = claimed.length
     if (claimed.length > 0) this.#careful = mustRunAlone
     return this.#lastFull
   }

@@ -29,6 +29,8 @@ export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: R
   return { id, token, outcome, inserts, report: run?.lastReport() }
 }
 
+/** Fewer outcomes are not worth an exchange of their own. */
+const fewestAtOnce = 50
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
@@ -49,6 +51,8 @@ export class Exchange {
   /** Woken while an exchange was on its way: its answer may be older than the news. */
   #again = false
   #unheard: ClaimRequest | undefined
+  /** So many outcomes of one turn are sent before it is over: a server works on them while other jobs run. */
+  #enough = Number.POSITIVE_INFINITY
   #failures = 0
   #stopped = false
   #idleWaiters: (() => void)[] = []
@@ -62,7 +66,8 @@ export class Exchange {
   /** Hands over an outcome; a job that never started has no run. */
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
     this.#ended.push({ job, settlement: settlementOf(job, outcome, run), run })
-    this.wake()
+    if (this.#ended.length >= this.#enough && !this.#inFlight) this.#exchange()
+    else this.wake()
   }
 
   /** Hands back jobs that never started. */
@@ -122,7 +127,7 @@ export class Exchange {
 
   #exchange(): void {
     this.#scheduled = false
-    if (this.#stopped) return
+    if (this.#stopped || this.#inFlight) return
     // A claim whose answer never came is asked again: the store may have carried it out.
     const claim = this.#unheard ?? this.#partner.wanted(this.#ended.length > 0)
     if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
@@ -147,12 +152,21 @@ export class Exchange {
       const { job, run, settlement } = ended[i] as Ended
       this.#partner.settled(job, run, settlement.outcome, result.settled[i] as SettleResult)
     }
-    if (claim !== undefined) this.#partner.claimed(result.claimed, result.opens)
+    if (claim !== undefined) {
+      this.#learn(result.claimed.length)
+      this.#partner.claimed(result.claimed, result.opens)
+    }
     this.#partner.exchanged()
     const again = this.#again
     this.#again = false
     if (again || this.#ended.length > 0) this.wake()
     else this.#tellIdle()
+  }
+
+  /** Half of what came is enough, if that is much. */
+  #learn(claimed: number): void {
+    const isMuch = claimed >= 2 * fewestAtOnce && this.#runtime.store.capabilities.remote === true
+    this.#enough = isMuch ? Math.ceil(claimed / 2) : Number.POSITIVE_INFINITY
   }
 
   #unanswered(ended: readonly Ended[], error: unknown): void {

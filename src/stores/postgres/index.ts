@@ -95,6 +95,7 @@ export class PostgresStore implements Store {
     engine: 'postgres',
     durable: true,
     shared: true,
+    remote: true,
     transactions: true,
   }
   readonly #options: CompiledOptions

@@ -17,8 +17,10 @@ interface Group {
   readonly claim: string
   readonly kind: number
   readonly retain: number
-  readonly tickets: (string | number)[]
+  readonly tickets: string[]
+  readonly results: string[]
   readonly places: number[]
+  hasResults: boolean
 }
 
 /** Settlements as exchange.lua wants them. */
@@ -29,29 +31,36 @@ export interface Ends {
 }
 
 export function endsOf(settlements: readonly Settlement[]): Ends {
-  const groups = new Map<string, Group>()
+  const groups: Group[] = []
   const seen = new Set<number>()
-  settlements.forEach(({ id, token, outcome }, place) => {
+  let group: Group | undefined
+  for (let place = 0; place < settlements.length; place++) {
+    const { id, token, outcome } = settlements[place] as Settlement
     const lease = readToken(id, token)
     // Of two for the same job the first one counts.
-    if (lease === undefined || seen.has(lease.seq)) return
+    if (lease === undefined || seen.has(lease.seq)) continue
     seen.add(lease.seq)
     const { claim, kind, seq } = lease
     const retain = Math.round(outcome.retain)
-    const name = `${claim} ${kind} ${retain}`
-    let group = groups.get(name)
-    if (group === undefined) {
-      group = { claim, kind, retain, tickets: [], places: [] }
-      groups.set(name, group)
+    // Most belong to the same as the one before.
+    if (group?.claim !== claim || group.kind !== kind || group.retain !== retain) {
+      group = groups.find((one) => one.claim === claim && one.kind === kind && one.retain === retain)
+      if (group === undefined) {
+        group = { claim, kind, retain, tickets: [], results: [], places: [], hasResults: false }
+        groups.push(group)
+      }
     }
-    group.tickets.push(ticketOf(seq, id), outcome.result ?? '')
+    group.tickets.push(ticketOf(seq, id))
+    group.results.push(outcome.result ?? '')
     group.places.push(place)
-  })
-  const args: (string | number)[] = []
-  const places: number[] = []
-  for (const group of groups.values()) {
-    args.push(group.claim, group.kind, group.retain, group.places.length, ...group.tickets)
-    places.push(...group.places)
+    if (outcome.result !== undefined) group.hasResults = true
   }
-  return { args, places }
+  return { args: groups.flatMap(argsOf), places: groups.flatMap(({ places }) => places) }
+}
+
+/** A result is kept only with its job. */
+function argsOf({ claim, kind, retain, tickets, results, hasResults }: Group): (string | number)[] {
+  const isTold = hasResults && retain > 0
+  const head = [claim, kind, retain, isTold ? 1 : 0, tickets.length]
+  return isTold ? [...head, ...tickets, ...results] : [...head, ...tickets]
 }

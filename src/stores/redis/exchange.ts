@@ -8,8 +8,17 @@ import { scripts } from './scripts.js'
 import { readStory } from './story.js'
 import { idIn } from './ticket.js'
 
-/** What exchange.lua answers: when it was, the ends that were lost, kinds with their names, and ticket, body and story of jobs. */
-type Answer = readonly [now: string, lost: readonly number[], kinds: readonly string[], ...jobs: string[]]
+/** What exchange.lua answers. */
+type Answer = readonly [
+  now: string,
+  lost: readonly number[],
+  /** Numbers and names. */
+  kinds: readonly string[],
+  tickets: readonly string[],
+  bodies: readonly string[],
+  /** None if no job has one. */
+  stories: readonly string[],
+]
 
 /** Settles and claims plain jobs in one script. */
 export class Exchanger {
@@ -66,22 +75,21 @@ interface KindName {
   readonly lane: number
 }
 
-function claimedIn([now, , kinds, ...jobs]: Answer, claim: string): ClaimedJob[] {
+function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: string): ClaimedJob[] {
   const names = new Map<number, KindName>()
   for (let i = 0; i < kinds.length; i += 2) {
     const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
     names.set(Number(kinds[i]), { queue, name, lane: Number(lane) })
   }
   const startedAt = Number(now)
-  const claimed: ClaimedJob[] = []
-  for (let i = 0; i < jobs.length; i += 3) {
+  return tickets.map((ticket, i) => {
     const { kind, seq, created_at, max_attempts, max_crashes, input, overrides, metadata } = readBody(
-      jobs[i + 1] as string,
+      bodies[i] as string,
     )
     const { queue, name, lane } = names.get(kind) as KindName
-    const id = idIn(jobs[i] as string)
-    const past = pastIn(jobs[i + 2] as string)
-    claimed.push({
+    const id = idIn(ticket)
+    const past = pastIn(stories[i])
+    return {
       id,
       token: leaseToken(id, seq, kind, claim),
       name,
@@ -106,9 +114,8 @@ function claimedIn([now, , kinds, ...jobs]: Answer, claim: string): ClaimedJob[]
       guard: undefined,
       stepped: false,
       cancelReason: undefined,
-    })
-  }
-  return claimed
+    }
+  })
 }
 
 interface Past {
@@ -121,8 +128,8 @@ interface Past {
 const noPast: Past = {}
 
 /** Of a job that has run before. */
-function pastIn(story: string): Past {
-  if (story === '') return noPast
+function pastIn(story: string | undefined): Past {
+  if (story === undefined || story === '') return noPast
   const { rest } = readStory(story)
   return rest === null ? noPast : (JSON.parse(rest) as Past)
 }

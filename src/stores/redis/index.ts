@@ -77,6 +77,7 @@ export class RedisStore implements Store {
     engine: 'redis',
     durable: true,
     shared: true,
+    remote: true,
     transactions: false,
   }
   readonly #options: CompiledOptions

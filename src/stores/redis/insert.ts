@@ -26,7 +26,7 @@ export interface Inserted {
   readonly soonest: number | undefined
 }
 
-type Answer = readonly [now: string, known: readonly number[], soonest: string] | readonly ['desk']
+type Answer = readonly [now: string, known: readonly number[]] | readonly ['desk']
 
 /** Adds plain jobs in one script. */
 export class Inserter {
@@ -50,19 +50,30 @@ export class Inserter {
   }
 
   #args(jobs: readonly NewJob[]): (string | number)[] {
-    const kinds = new Map<string, number>()
-    const args: (string | number)[] = []
+    const args: (string | number)[] = [this.#now(), this.#ear]
+    let sizeAt = 0
+    let last: NewJob | undefined
     for (const job of jobs) {
-      const kind = kindKey(job.queue, job.name, job.lane)
-      let index = kinds.get(kind)
-      if (index === undefined) {
-        index = kinds.size + 1
-        kinds.set(kind, index)
+      if (last === undefined || !isAlike(last, job)) {
+        args.push(kindKey(job.queue, job.name, job.lane), dueOf(job), 0)
+        sizeAt = args.length - 1
+        last = job
       }
-      args.push(index, handleOf(job.id), dueOf(job), given(job))
+      args[sizeAt] = (args[sizeAt] as number) + 1
+      args.push(handleOf(job.id), given(job))
     }
-    return [this.#now(), this.#ear, kinds.size, ...kinds.keys(), ...args]
+    return args
   }
+}
+
+function isAlike(a: NewJob, b: NewJob): boolean {
+  return (
+    a.name === b.name &&
+    a.queue === b.queue &&
+    a.lane === b.lane &&
+    a.delay === b.delay &&
+    a.runAt === b.runAt
+  )
 }
 
 function dueOf({ delay, runAt }: NewJob): string {

@@ -32,7 +32,6 @@ export class Line {
   #complaint: unknown
   #lostBy: unknown
   #heard = 0
-  #gathering = false
   #background = false
 
   constructor(client: RedisClient, silence: number, closing: AbortSignal) {
@@ -74,8 +73,7 @@ export class Line {
     return new Promise((resolve, reject) => {
       if (this.lost) return reject(this.#lostBy)
       const call = this.#expect(left, this.#silence, reject)
-      this.#gather()
-      Promise.all(commands.map((command) => this.#send(command))).then(
+      Promise.all(this.#sendTogether(commands)).then(
         (replies) => {
           this.#answered(call)
           resolve(replies)
@@ -100,6 +98,15 @@ export class Line {
     for (const call of this.#calls) this.#refuse(call, error)
   }
 
+  /** One packet, which is on its way when this returns: the server works while this process goes on. */
+  #sendTogether(commands: readonly Command[]): Promise<unknown>[] {
+    const socket = socketOf(this.#client)
+    socket?.cork()
+    const replies = commands.map((command) => this.#send(command))
+    socket?.uncork()
+    return replies
+  }
+
   async #send([name, ...args]: Command): Promise<unknown> {
     try {
       return await this.#client.call(name, args)
@@ -107,18 +114,6 @@ export class Line {
       if (isReply(error)) return error
       throw error
     }
-  }
-
-  /** One packet for all that is asked in a turn. */
-  #gather(): void {
-    const socket = socketOf(this.#client)
-    if (this.#gathering || socket === undefined) return
-    this.#gathering = true
-    socket.cork()
-    process.nextTick(() => {
-      this.#gathering = false
-      socket.uncork()
-    })
   }
 
   #expect(left: number, silence: number, reject: (error: unknown) => void): Call {

@@ -4,13 +4,16 @@ export const common = `
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
 -- never exists: while the slot moves to another node, the server refuses whatever names both (see scripts.ts).
 --
+-- All values of \`j\`, \`s\` and \`d\` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
+--
 -- A job's handle is its id in the form that it is stored by. Its first ten characters name the hashes that the job is in:
 --   j  what it is          kind;seq;created;attempts;crashes;extras\\ninput
 --   s  what happened to it, or is unusual about it; see image.ts
---   d  how it completed    expires;started;finished;result
+--   d  how it completed    started;finished;expires;result
 -- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position.
 local root = KEYS[1]
 local call = redis.call
+local sub, byte, format = string.sub, string.byte, string.format
 
 local function named(name)
   return root .. ':' .. name
@@ -25,85 +28,87 @@ end
 
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
 local function handleOfId(id)
-  local a, b, c, d, e = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(7%x%x%x)%-([89ab]%x%x%x)%-(%x+)$')
-  if a and #e == 12 and id == string.lower(id) then return a .. b .. c .. d .. e end
+  local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
+  if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + string.byte(id, i)) % 4096 end
-  return string.format('=%03x======', sum) .. id
+  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  return format('=%03x======', sum) .. id
 end
 
 local function ticketOf(seq, handle)
-  return string.format('%011x', seq) .. handle
+  return format('%011x', seq) .. handle
 end
 
 local function handleOf(ticket)
-  return string.sub(ticket, 12)
+  return sub(ticket, 12)
 end
 
 local function hashOf(letter, handle)
-  return root .. ':' .. letter .. ':' .. string.sub(handle, 1, 10)
+  return root .. ':' .. letter .. ':' .. sub(handle, 1, 10)
 end
 
 local function fieldOf(handle)
-  return string.sub(handle, 11)
+  return sub(handle, 11)
 end
 
 local function of(letter, handle)
   return call('HGET', hashOf(letter, handle), fieldOf(handle))
 end
 
--- The same of many: one look for all that are in the same hash.
-local function ofMany(letter, handles)
-  local found = {}
-  local fields, places, hash = {}, {}, nil
-  local function look()
-    if hash == nil then return end
-    local values = call('HMGET', hash, unpack(fields))
-    for i, place in ipairs(places) do found[place] = values[i] end
-  end
-  for i, handle in ipairs(handles) do
-    local at = hashOf(letter, handle)
-    if at ~= hash or #fields >= 1000 then
-      look()
-      fields, places, hash = {}, {}, at
+-- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; \`skip\` is 0 for handles, 11 for tickets.
+local function spread(items, skip)
+  local groups, fields, bucket, size = {}, nil, nil, 0
+  local from, to, rest = skip + 1, skip + 10, skip + 11
+  for i = 1, #items do
+    local item = items[i]
+    local at = sub(item, from, to)
+    if at ~= bucket or size == 1000 then
+      fields, bucket, size = {}, at, 0
+      groups[#groups + 1] = { bucket = at, fields = fields, first = i }
     end
-    fields[#fields + 1] = fieldOf(handle)
-    places[#places + 1] = i
+    size = size + 1
+    fields[size] = sub(item, rest)
   end
-  look()
+  return groups
+end
+
+local function hashIn(letter, group)
+  return root .. ':' .. letter .. ':' .. group.bucket
+end
+
+-- What a letter has of many.
+local function ofMany(letter, groups)
+  if #groups == 1 then return call('HMGET', hashIn(letter, groups[1]), unpack(groups[1].fields)) end
+  local found = {}
+  for _, group in ipairs(groups) do
+    local values = call('HMGET', hashIn(letter, group), unpack(group.fields))
+    for i = 1, #values do found[group.first + i - 1] = values[i] end
+  end
   return found
 end
 
--- Calls a command for many, with as many of them at once as a call can have.
-local function inParts(items, most, command, ...)
-  local head = { command, ... }
-  for first = 1, #items, most do
-    local args = { unpack(head) }
-    for i = first, math.min(first + most - 1, #items) do args[#args + 1] = items[i] end
-    call(unpack(args))
-  end
+local function dropMany(letter, groups)
+  for _, group in ipairs(groups) do call('HDEL', hashIn(letter, group), unpack(group.fields)) end
 end
 
--- What is done to each hash of many jobs: \`add(batch, i, handle)\` puts what the command needs of one into a batch.
-local function byHash(letter, handles, command, add)
-  local batch, hash = {}, nil
-  for i, handle in ipairs(handles) do
-    local at = hashOf(letter, handle)
-    if at ~= hash or #batch >= 1000 then
-      if hash ~= nil then call(command, hash, unpack(batch)) end
-      batch, hash = {}, at
+local function putMany(letter, groups, values)
+  for _, group in ipairs(groups) do
+    local pairsOf = {}
+    for i, field in ipairs(group.fields) do
+      pairsOf[2 * i - 1] = field
+      pairsOf[2 * i] = values[group.first + i - 1]
     end
-    add(batch, i, handle)
+    call('HSET', hashIn(letter, group), unpack(pairsOf))
   end
-  if hash ~= nil then call(command, hash, unpack(batch)) end
 end
 
-local function addField(batch, _, handle)
-  batch[#batch + 1] = fieldOf(handle)
+-- Calls a command for many, with as many of them at once as a call can have.
+local function inParts(items, command, key)
+  for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
 local function seqIn(body)
-  return tonumber(string.match(body, '^%d+;(%d+);'))
+  return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
 
 local function kindIn(body)
@@ -144,7 +149,21 @@ local function isPaused(flags)
 end
 
 local function isLimited(flags)
-  return string.sub(flags, -1) == '1'
+  return sub(flags, -1) == '1'
+end
+
+-- A hash whose values are all short is searched from end to end. One that is longer makes it a table for good.
+local long = string.rep(' ', 65)
+
+local function asTable(name)
+  local hash = named(name)
+  if call('EXISTS', hash) == 0 then call('HSET', hash, '', long) end
+  return hash
+end
+
+local function padded(text)
+  if #text > 64 then return text end
+  return text .. sub(long, 1, 65 - #text)
 end
 
 local function count(kind, field, by)
@@ -183,10 +202,10 @@ end
 
 export const exchange = `
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
--- token, kind, retain, how many, then ticket and result of each; then, if jobs are asked for: token, lease in ms, shared slots,
+-- token, kind, retain, whether there are results, how many, then the tickets, then the results; then, if jobs are asked for: token, lease in ms, shared slots,
 -- slots of each of the four lanes, and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, ticket, body, story, … }.
+-- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none } }.
 local now = clock(ARGV[1])
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -208,27 +227,38 @@ local lost = {}
 local endCount = tonumber(nextArg())
 local ended = 0
 while ended < endCount do
-  local group = { token = nextArg(), kind = nextArg(), retain = tonumber(nextArg()), tickets = {}, handles = {}, results = {} }
+  local group = { token = nextArg(), kind = nextArg(), retain = tonumber(nextArg()), results = tonumber(nextArg()) }
   local size = tonumber(nextArg())
-  local tickets, results = {}, {}
-  for i = 1, size do
-    tickets[i] = nextArg()
-    results[i] = nextArg()
-  end
+  local first = at
+  at = at + size
   -- Its end tells the limits of its queue that there is room.
   if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
   local owner = call('HGET', named('l:' .. group.token), 'worker')
-  local tokens = call('HMGET', running, unpack(tickets))
-  for i = 1, size do
-    if tokens[i] == group.token and owner == worker then
-      group.tickets[#group.tickets + 1] = tickets[i]
-      group.handles[#group.handles + 1] = handleOf(tickets[i])
-      group.results[#group.results + 1] = results[i]
-    elseif tokens[i] == group.token .. '*' and owner == worker then
-      return { 'desk' }
-    else
-      lost[#lost + 1] = ended + i
+  local token = group.token
+  local tickets, special, held = {}, token .. '*', 0
+  for from = first, at - 1, 2000 do
+    local tokens = call('HMGET', running, unpack(ARGV, from, math.min(from + 1999, at - 1)))
+    for i = 1, #tokens do
+      if tokens[i] == token and owner == worker then
+        held = held + 1
+        tickets[held] = ARGV[from + i - 1]
+      elseif tokens[i] == special and owner == worker then
+        return { 'desk' }
+      else
+        lost[#lost + 1] = ended + from - first + i
+      end
     end
+  end
+  group.tickets = tickets
+  -- Where the result of each is, if any has one.
+  if group.results > 0 then
+    group.resultAt = {}
+    local places = {}
+    for i, ticket in ipairs(tickets) do places[ticket] = i end
+    for i = first, first + size - 1 do
+      if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+    end
+    at = at + size
   end
   ended = ended + size
   groups[#groups + 1] = group
@@ -302,8 +332,23 @@ end
 
 local isForDesk = false
 
+-- Where nobody is gone and nobody has come back, the heads of the list are what is next.
+local function takeHeads(line, want)
+  local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
+  for i = 1, #heads do
+    if byte(heads[i], -1) == 42 then
+      isForDesk = true
+      return 0
+    end
+  end
+  line.at = line.at + #heads
+  if #taken == 0 then taken = heads else for i = 1, #heads do taken[#taken + 1] = heads[i] end end
+  return #heads
+end
+
 local function take(pick, want)
   local line = lineAt(pick.line)
+  if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
   while found < want do
     local head = headOf(line, math.min(want - found, 1000))
@@ -314,7 +359,7 @@ local function take(pick, want)
       taken[#taken + 1] = back
       fromBack[#taken] = true
     elseif head then
-      if string.byte(head, -1) == 42 then
+      if byte(head, -1) == 42 then
         isForDesk = true
         return found
       end
@@ -345,16 +390,14 @@ if token then
   if isForDesk then return { 'desk' } end
 end
 
-local handles = {}
-for i, ticket in ipairs(taken) do handles[i] = handleOf(ticket) end
-local bodies = ofMany('j', handles)
+local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
 local stories = {}
 for i in pairs(fromBack) do
-  stories[i] = of('s', handles[i])
+  stories[i] = of('s', handleOf(taken[i]))
   -- The second letter: only the desk may give it to a worker.
-  if stories[i] and string.sub(stories[i], 2, 2) == '1' then return { 'desk' } end
+  if stories[i] and sub(stories[i], 2, 2) == '1' then return { 'desk' } end
 end
-for i in ipairs(taken) do
+for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
 
@@ -363,26 +406,27 @@ for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
     local leaseKey = named('l:' .. group.token)
+    local spreads = spread(group.tickets, 11)
     local keeps = group.retain > 0
     if keeps then
       local expires = now + group.retain
-      local started = call('HGET', leaseKey, 'at')
-      local head = string.format('%.17g', expires) .. ';' .. started .. ';' .. string.format('%.17g', now) .. ';'
-      byHash('d', group.handles, 'HSET', function(batch, i, handle)
-        batch[#batch + 1] = fieldOf(handle)
-        batch[#batch + 1] = head .. group.results[i]
-      end)
-      local scored = {}
+      local head = padded(call('HGET', leaseKey, 'at') .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
+      local ends, scored = {}, {}
       for i, ticket in ipairs(group.tickets) do
+        ends[i] = group.resultAt and head .. group.resultAt[i] or head
         scored[2 * i - 1] = expires
         scored[2 * i] = ticket
       end
-      inParts(scored, 1000, 'ZADD', named('state:5'))
+      putMany('d', spreads, ends)
+      inParts(scored, 'ZADD', named('state:5'))
     else
-      byHash('j', group.handles, 'HDEL', addField)
-      byHash('s', group.handles, 'HDEL', addField)
+      dropMany('j', spreads)
+      for _, spreaded in ipairs(spreads) do
+        local hash = hashIn('s', spreaded)
+        if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(spreaded.fields)) end
+      end
     end
-    inParts(group.tickets, 1000, 'HDEL', running)
+    inParts(group.tickets, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -393,7 +437,7 @@ for _, group in ipairs(groups) do
   end
 end
 
-local answer = { string.format('%.17g', now), lost, {} }
+local kindNames = {}
 if #taken > 0 then
   for _, line in pairs(lines) do
     local key = named('line:' .. line.name)
@@ -409,131 +453,136 @@ if #taken > 0 then
       if over > 0 then
         local tickets = {}
         for i = 1, over do tickets[i] = line.gone[i] end
-        inParts(tickets, 1000, 'SREM', named('gone'))
+        inParts(tickets, 'SREM', named('gone'))
       end
     end
-    inParts(line.takenBack, 1000, 'ZREM', named('back:' .. line.name))
+    inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
     held[2 * i] = token
   end
-  inParts(held, 1000, 'HSET', running)
+  inParts(held, 'HSET', asTable('running'))
   call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', table.concat(taken, '\\n'))
   call('SADD', named('w:' .. worker), token)
   call('ZADD', named('workers'), now + lease, worker)
   call('HSET', named('latest'), worker, token)
   local kinds = {}
-  for i in ipairs(taken) do
-    local kind = kindIn(bodies[i])
-    kinds[kind] = (kinds[kind] or 0) + 1
-    answer[#answer + 1] = taken[i]
-    answer[#answer + 1] = bodies[i]
-    answer[#answer + 1] = stories[i] or ''
+  -- Most are of the same kind as the one before.
+  local last, length, size = '', 0, 0
+  for i = 1, #taken do
+    if sub(bodies[i], 1, length) ~= last or length == 0 then
+      kinds[last] = (kinds[last] or 0) + size
+      last, size = string.match(bodies[i], '^%d+;'), 0
+      length = #last
+    end
+    size = size + 1
   end
-  for kind, size in pairs(kinds) do
+  kinds[last] = (kinds[last] or 0) + size
+  kinds[''] = nil
+  for prefix, size in pairs(kinds) do
+    local kind = sub(prefix, 1, -2)
     count(kind, 'pending', -size)
     count(kind, 'running', size)
-    answer[3][#answer[3] + 1] = kind
-    answer[3][#answer[3] + 1] = call('HGET', named('kindnames'), kind)
+    kindNames[#kindNames + 1] = kind
+    kindNames[#kindNames + 1] = call('HGET', named('kindnames'), kind)
   end
 end
 
 -- Who has room left waits to be woken.
 if token and ear ~= '' and shared > 0 then
-  local told = {}
+  local said = {}
   for _, pick in ipairs(picks) do
-    if not told[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
-    told[pick.queue] = true
+    if not said[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
+    said[pick.queue] = true
   end
 end
 
-return answer
+local told = {}
+if next(fromBack) then
+  for i = 1, #taken do told[i] = stories[i] or '' end
+end
+return { format('%.17g', now), lost, kindNames, taken, bodies, told }
 `
 
 export const insert = `
--- Adds plain jobs. ARGV: now, this process's ear or '', the number of kinds, their names ('lane:queue:name'), then for each job: which kind, handle, when
--- it is due ('' at once, '+ms' later, 'ms' at that time), and the rest of its body.
--- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, { index, state } … of those that exist }.
+-- Adds plain jobs. ARGV: now, this process's ear or '', then groups of jobs that follow each other and are alike: the name of their
+-- kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle and
+-- the rest of the body of each.
+-- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist }.
 local now = clock(ARGV[1])
-local kindCount = tonumber(ARGV[3])
-local kinds = {}
-for i = 1, kindCount do
-  local name = ARGV[3 + i]
+local groups, handles, rests = {}, {}, {}
+local at = 3
+while at <= #ARGV do
+  local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  if flags and isLimited(flags) or not flags and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
-  kinds[i] = { name = name, line = lineName(lane, queue), queue = queue, pending = 0, scheduled = 0, ready = {} }
+  if flags and isLimited(flags) then return { 'desk' } end
+  -- A new kind of a definition that has limits.
+  if not call('HGET', named('kinds'), name) and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
+  local size = tonumber(ARGV[at + 2])
+  groups[#groups + 1] = { name = name, line = lineName(lane, queue), queue = queue, due = ARGV[at + 1], first = #handles + 1, size = size }
+  for i = at + 3, at + 1 + 2 * size, 2 do
+    handles[#handles + 1] = ARGV[i]
+    rests[#rests + 1] = ARGV[i + 1]
+  end
+  at = at + 3 + 2 * size
 end
 
-local handles = {}
-local first = 4 + kindCount
-for i = first, #ARGV, 4 do handles[#handles + 1] = ARGV[i + 1] end
-local existing = ofMany('j', handles)
-
--- A kind that is new may turn out to have limits.
-for _, kind in ipairs(kinds) do
-  kind.num = kindNumber(kind.name)
-  if isLimited(call('HGET', named('queues'), kind.queue)) then return { 'desk' } end
+local spreads = spread(handles, 0)
+local existing = ofMany('j', spreads)
+local known, seen = {}, {}
+for i = 1, #handles do
+  if existing[i] or seen[handles[i]] then known[#known + 1] = i end
+  seen[handles[i]] = true
 end
 
-local seq = call('HINCRBY', root, 'seq', #handles) - #handles
-local known = {}
-local added, bodies = {}, {}
-local laterTickets, laterHandles, laterStories = {}, {}, {}
-local seen = {}
-local soonest
-for n, handle in ipairs(handles) do
-  local at = first + (n - 1) * 4
-  if existing[n] or seen[handle] then
-    known[#known + 1] = n
-  else
-    seen[handle] = true
-    local kind = kinds[tonumber(ARGV[at])]
-    local due = ARGV[at + 2]
-    local position = seq + n
-    added[#added + 1] = handle
-    bodies[#bodies + 1] = table.concat({ kind.num, position, now, ARGV[at + 3] }, ';')
-    local ticket = ticketOf(position, handle)
-    local dueAt = now
-    if string.sub(due, 1, 1) == '+' then dueAt = now + tonumber(due)
-    elseif due ~= '' then dueAt = tonumber(due) end
-    if dueAt > now then
-      kind.scheduled = kind.scheduled + 1
-      laterTickets[#laterTickets + 1] = dueAt
-      laterTickets[#laterTickets + 1] = ticket
-      laterHandles[#laterHandles + 1] = handle
-      laterStories[#laterStories + 1] = '10-' .. string.format('%.17g', dueAt) .. ';;;'
-      if not soonest or dueAt < soonest then soonest = dueAt end
-    else
-      kind.pending = kind.pending + 1
-      kind.ready[#kind.ready + 1] = ticket
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
+local isKnown = {}
+for _, i in ipairs(known) do isKnown[i] = true end
+local added, bodies = #known > 0 and {} or handles, {}
+local isLater = false
+for _, group in ipairs(groups) do
+  local kind = kindNumber(group.name)
+  local dueAt = now
+  if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
+  elseif group.due ~= '' then dueAt = tonumber(group.due) end
+  local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
+  local tickets, new = {}, {}
+  for i = group.first, group.first + group.size - 1 do
+    if not isKnown[i] then
+      local seq = format('%011x', position + i)
+      if #known > 0 then added[#added + 1] = handles[i] end
+      bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
+      tickets[#tickets + 1] = seq .. handles[i]
+      new[#new + 1] = handles[i]
     end
   end
+  if dueAt > now then
+    isLater = true
+    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    for i, ticket in ipairs(tickets) do
+      scored[2 * i - 1] = dueAt
+      scored[2 * i] = ticket
+      stories[i] = later
+    end
+    putMany('s', spread(new, 0), stories)
+    inParts(scored, 'ZADD', named('state:1'))
+    count(kind, 'scheduled', #tickets)
+  elseif #tickets > 0 then
+    inParts(tickets, 'RPUSH', named('line:' .. group.line))
+    count(kind, 'pending', #tickets)
+    wake(group.queue, #tickets, ARGV[2])
+  end
+  count(kind, 'total_enqueued', #tickets)
 end
-
-byHash('j', added, 'HSET', function(batch, i, handle)
-  batch[#batch + 1] = fieldOf(handle)
-  batch[#batch + 1] = bodies[i]
-end)
-byHash('s', laterHandles, 'HSET', function(batch, i, handle)
-  batch[#batch + 1] = fieldOf(handle)
-  batch[#batch + 1] = laterStories[i]
-end)
-inParts(laterTickets, 1000, 'ZADD', named('state:1'))
-for _, kind in ipairs(kinds) do
-  inParts(kind.ready, 1000, 'RPUSH', named('line:' .. kind.line))
-  count(kind.num, 'pending', kind.pending)
-  count(kind.num, 'scheduled', kind.scheduled)
-  count(kind.num, 'total_enqueued', kind.pending + kind.scheduled)
-  if kind.pending > 0 then wake(kind.queue, kind.pending, ARGV[2]) end
-end
+putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 
 -- Ears go by the server's own time.
-if soonest then tell(ARGV[2], '!', clock('')) end
+if isLater then tell(ARGV[2], '!', clock('')) end
 
-return { string.format('%.17g', now), known, soonest and string.format('%.17g', soonest) or '' }
+return { format('%.17g', now), known }
 `
 
 export const listen = `
@@ -566,8 +615,8 @@ local function jobOf(handle)
   local story = of('s', handle)
   if story then
     job[3] = story
-    if string.sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
-    if string.sub(story, 1, 1) ~= '0' then return job end
+    if sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
+    if sub(story, 1, 1) ~= '0' then return job end
   end
   local token = call('HGET', named('running'), ticket)
   if token then
@@ -622,14 +671,14 @@ local function indexBehind(line, ticket)
   local low, high = 0, call('LLEN', line)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if string.sub(call('LINDEX', line, middle), 1, 11) <= ticket then low = middle + 1 else high = middle end
+    if sub(call('LINDEX', line, middle), 1, 11) <= ticket then low = middle + 1 else high = middle end
   end
   return low
 end
 
 local function ticketsInLine(name, position, size)
   local line = named('line:' .. name)
-  local after = position < 0 and '' or string.format('%011x', position)
+  local after = position < 0 and '' or format('%011x', position)
   local at = after == '' and 0 or indexBehind(line, after)
   local listed = {}
   while #listed < size do
@@ -719,7 +768,7 @@ answers.jobs = function(...)
 end
 
 answers.shelf = function(state, rank, position, size)
-  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('state:' .. state), rank, member, tonumber(size))
   local handles = {}
   for i = 1, #found, 2 do handles[#handles + 1] = handleOf(found[i]) end
@@ -734,7 +783,7 @@ end
 
 -- Tickets with their turns and what is known of their waits, then all of the jobs that are asked for.
 answers.place = function(place, rank, position, size, isWhole)
-  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
   local heads, handles = {}, {}
   for i = 1, #found, 2 do
@@ -749,7 +798,7 @@ end
 answers.records = function(set, hash, rank, number, size)
   local found = behind(named(set), rank, number == '' and '' or number .. '~', tonumber(size))
   local keys = {}
-  for i = 1, #found, 2 do keys[#keys + 1] = string.sub(found[i], 17) end
+  for i = 1, #found, 2 do keys[#keys + 1] = sub(found[i], 17) end
   local records = {}
   for first = 1, #keys, 1000 do
     for _, record in ipairs(call('HMGET', named(hash), unpack(keys, first, math.min(first + 999, #keys)))) do
@@ -889,7 +938,7 @@ answers.openSteps = function(position)
   local steps = call('HVALS', named('steps:' .. position))
   local open = {}
   for _, step in ipairs(steps) do
-    if string.sub(step, 1, 1) == '1' then open[#open + 1] = step end
+    if sub(step, 1, 1) == '1' then open[#open + 1] = step end
   end
   return open
 end
@@ -926,7 +975,7 @@ answers.special = function()
   local jobs = {}
   local running = call('HGETALL', named('running'))
   for i = 1, #running, 2 do
-    if string.sub(running[i + 1], -1) == '*' then jobs[#jobs + 1] = jobOf(handleOf(running[i])) end
+    if running[i] ~= '' and sub(running[i + 1], -1) == '*' then jobs[#jobs + 1] = jobOf(handleOf(running[i])) end
   end
   return jobs
 end
@@ -959,12 +1008,12 @@ local function scanned(tickets, places, more)
 end
 
 answers.scanUp = function(set, rank, position, _, size)
-  local member = rank == '-inf' and '' or string.format('%011x', position) .. '~'
+  local member = rank == '-inf' and '' or format('%011x', position) .. '~'
   local found = behind(named(set), rank, member, size + 1)
   local tickets, places = {}, {}
   for i = 1, math.min(#found, 2 * size), 2 do
     tickets[#tickets + 1] = found[i]
-    places[#places + 1] = { found[i + 1], tonumber(string.sub(found[i], 1, 11), 16), 0 }
+    places[#places + 1] = { found[i + 1], tonumber(sub(found[i], 1, 11), 16), 0 }
   end
   return scanned(tickets, places, #found > 2 * size)
 end
@@ -973,7 +1022,7 @@ end
 answers.scanDown = function(set, rank, position, _, size)
   size = tonumber(size)
   local key = named(set)
-  local member = position ~= '' and string.format('%011x', position)
+  local member = position ~= '' and format('%011x', position)
   local tickets, places = {}, {}
   local skip, more = 0, false
   repeat
@@ -985,7 +1034,7 @@ answers.scanDown = function(set, rank, position, _, size)
           break
         end
         tickets[#tickets + 1] = page[i]
-        places[#places + 1] = { page[i + 1], tonumber(string.sub(page[i], 1, 11), 16), 0 }
+        places[#places + 1] = { page[i + 1], tonumber(sub(page[i], 1, 11), 16), 0 }
       end
     end
     skip = skip + size + 1
@@ -994,15 +1043,15 @@ answers.scanDown = function(set, rank, position, _, size)
 end
 
 answers.scanRunning = function(_, position, _, _, size)
-  local after = position == '-inf' and '' or string.format('%011x', position) .. '~'
+  local after = position == '-inf' and '' or format('%011x', position) .. '~'
   local tickets, places = {}, {}
   local all = call('HKEYS', named('running'))
   table.sort(all)
   for _, ticket in ipairs(all) do
-    if ticket > after then
+    if ticket > after and ticket ~= '' then
       if #tickets == tonumber(size) then return scanned(tickets, places, true) end
       tickets[#tickets + 1] = ticket
-      places[#places + 1] = { tonumber(string.sub(ticket, 1, 11), 16), 0, 0 }
+      places[#places + 1] = { tonumber(sub(ticket, 1, 11), 16), 0, 0 }
     end
   end
   return scanned(tickets, places, false)
@@ -1027,7 +1076,7 @@ answers.scanPending = function(only, num, second, position, size)
         for _, ticket in ipairs(ticketsInLine(lineName(lane, queue.name), from, size + 1 - #tickets)) do
           if #tickets == size then return scanned(tickets, places, true) end
           tickets[#tickets + 1] = ticket
-          places[#places + 1] = { queue.num, lane, tonumber(string.sub(ticket, 1, 11), 16) }
+          places[#places + 1] = { queue.num, lane, tonumber(sub(ticket, 1, 11), 16) }
         end
       end
     end
@@ -1041,19 +1090,19 @@ answers.scanPending = function(only, num, second, position, size)
     local at = behindQueues + place.at
     if at >= num then
       local rank, member = '-inf', ''
-      if at == num then rank, member = second, string.format('%011x', position) .. '~' end
+      if at == num then rank, member = second, format('%011x', position) .. '~' end
       local found = behind(named('place:' .. place.name), rank, member, size + 1 - #tickets)
       for i = 1, #found, 2 do
         if #tickets == size then return scanned(tickets, places, true) end
         tickets[#tickets + 1] = found[i]
-        places[#places + 1] = { string.format('%.17g', at), found[i + 1], tonumber(string.sub(found[i], 1, 11), 16) }
+        places[#places + 1] = { format('%.17g', at), found[i + 1], tonumber(sub(found[i], 1, 11), 16) }
       end
     end
   end
   return scanned(tickets, places, false)
 end
 
-local told = { string.format('%.17g', now), commits }
+local told = { format('%.17g', now), commits }
 local at = 3
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])
@@ -1090,6 +1139,14 @@ end
 -- No job of the kind was started or ended meanwhile.
 deeds.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+deeds.run = function(ticket, token)
+  call('HSET', asTable('running'), ticket, token)
+end
+
+deeds.wait = function(ticket, wait)
+  call('HSET', asTable('waits'), ticket, wait)
 end
 
 deeds.call = function(command, key, ...)
@@ -1168,7 +1225,7 @@ deeds.rose = function(cause, by)
 end
 
 deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
-  local member = string.format('%016.0f', num) .. key
+  local member = format('%016.0f', num) .. key
   if call('HSET', named('gate'), key, row) == 1 then
     call('HSET', named('gatenums'), num, key)
     call('ZADD', named('gates:' .. scope), num, num)
@@ -1186,7 +1243,7 @@ deeds.noGate = function(num)
   local key = call('HGET', named('gatenums'), num)
   if not key then return end
   local scope, owner, name = string.match(key, '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-  local member = string.format('%016.0f', num) .. key
+  local member = format('%016.0f', num) .. key
   call('HDEL', named('gate'), key)
   call('HDEL', named('gatenums'), num)
   call('ZREM', named('gates:' .. scope), num)
@@ -1206,7 +1263,7 @@ deeds.lookAgain = function(scope, owner, due)
     if row.parked > 0 then
       row.due = tonumber(due)
       call('HSET', named('gate'), key, cjson.encode(row))
-      call('ZADD', named('gatedue'), due, string.format('%016.0f', num) .. key)
+      call('ZADD', named('gatedue'), due, format('%016.0f', num) .. key)
     end
   end
 end

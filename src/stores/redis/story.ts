@@ -11,7 +11,7 @@ export interface Story
 
 export function writeStory({ state, special, isParent, rank, finished_at, child_of, rest }: Story): string {
   const letters = `${state}${special ? 1 : 0}${isParent ? 'p' : '-'}`
-  return `${letters}${rank ?? ''};${finished_at ?? ''};${child_of ?? ''};${rest ?? ''}`
+  return `${`${letters}${rank ?? ''}`.padEnd(65)};${finished_at ?? ''};${child_of ?? ''};${rest ?? ''}`
 }
 
 export function readStory(text: string): Story {
@@ -23,7 +23,7 @@ export function readStory(text: string): Story {
     state: Number(text[0]),
     special: text[1] === '1',
     isParent: text[2] === 'p',
-    rank: numberIn(text.slice(3, a)),
+    rank: numberIn(text.slice(3, a).trimEnd()),
     finished_at: numberIn(text.slice(a + 1, b)),
     child_of: numberIn(text.slice(b + 1, c)),
     rest: text.slice(c + 1) || null,

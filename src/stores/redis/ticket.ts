@@ -5,14 +5,24 @@
  */
 
 export function handleOf(id: string): string {
-  if (own.test(id))
-    return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24)
+  if (isOwn(id)) return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24)
   let sum = 0
   for (let i = 0; i < id.length; i++) sum = (sum * 31 + id.charCodeAt(i)) % 4096
   return `=${sum.toString(16).padStart(3, '0')}======${id}`
 }
 
-const own = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+/** Has the form of one that we made; others may have it too. */
+function isOwn(id: string): boolean {
+  return (
+    id.length === 36 &&
+    id[8] === '-' &&
+    id[13] === '-' &&
+    id[14] === '7' &&
+    id[18] === '-' &&
+    id[23] === '-' &&
+    id[0] !== '='
+  )
+}
 
 export function idOf(handle: string): string {
   if (handle.startsWith('=')) return handle.slice(10)
@@ -31,7 +41,8 @@ export function idIn(ticket: string): string {
   return idOf(ticket.slice(11))
 }
 
-function position(seq: number): string {
+/** Sorts as a text. */
+export function position(seq: number): string {
   return seq.toString(16).padStart(11, '0')
 }
 

@@ -1,13 +1,16 @@
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
 -- never exists: while the slot moves to another node, the server refuses whatever names both (see scripts.ts).
 --
+-- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
+--
 -- A job's handle is its id in the form that it is stored by. Its first ten characters name the hashes that the job is in:
 --   j  what it is          kind;seq;created;attempts;crashes;extras\ninput
 --   s  what happened to it, or is unusual about it; see image.ts
---   d  how it completed    expires;started;finished;result
+--   d  how it completed    started;finished;expires;result
 -- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position.
 local root = KEYS[1]
 local call = redis.call
+local sub, byte, format = string.sub, string.byte, string.format
 
 local function named(name)
   return root .. ':' .. name
@@ -22,85 +25,87 @@ end
 
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
 local function handleOfId(id)
-  local a, b, c, d, e = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(7%x%x%x)%-([89ab]%x%x%x)%-(%x+)$')
-  if a and #e == 12 and id == string.lower(id) then return a .. b .. c .. d .. e end
+  local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
+  if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + string.byte(id, i)) % 4096 end
-  return string.format('=%03x======', sum) .. id
+  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  return format('=%03x======', sum) .. id
 end
 
 local function ticketOf(seq, handle)
-  return string.format('%011x', seq) .. handle
+  return format('%011x', seq) .. handle
 end
 
 local function handleOf(ticket)
-  return string.sub(ticket, 12)
+  return sub(ticket, 12)
 end
 
 local function hashOf(letter, handle)
-  return root .. ':' .. letter .. ':' .. string.sub(handle, 1, 10)
+  return root .. ':' .. letter .. ':' .. sub(handle, 1, 10)
 end
 
 local function fieldOf(handle)
-  return string.sub(handle, 11)
+  return sub(handle, 11)
 end
 
 local function of(letter, handle)
   return call('HGET', hashOf(letter, handle), fieldOf(handle))
 end
 
--- The same of many: one look for all that are in the same hash.
-local function ofMany(letter, handles)
-  local found = {}
-  local fields, places, hash = {}, {}, nil
-  local function look()
-    if hash == nil then return end
-    local values = call('HMGET', hash, unpack(fields))
-    for i, place in ipairs(places) do found[place] = values[i] end
-  end
-  for i, handle in ipairs(handles) do
-    local at = hashOf(letter, handle)
-    if at ~= hash or #fields >= 1000 then
-      look()
-      fields, places, hash = {}, {}, at
+-- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; `skip` is 0 for handles, 11 for tickets.
+local function spread(items, skip)
+  local groups, fields, bucket, size = {}, nil, nil, 0
+  local from, to, rest = skip + 1, skip + 10, skip + 11
+  for i = 1, #items do
+    local item = items[i]
+    local at = sub(item, from, to)
+    if at ~= bucket or size == 1000 then
+      fields, bucket, size = {}, at, 0
+      groups[#groups + 1] = { bucket = at, fields = fields, first = i }
     end
-    fields[#fields + 1] = fieldOf(handle)
-    places[#places + 1] = i
+    size = size + 1
+    fields[size] = sub(item, rest)
   end
-  look()
+  return groups
+end
+
+local function hashIn(letter, group)
+  return root .. ':' .. letter .. ':' .. group.bucket
+end
+
+-- What a letter has of many.
+local function ofMany(letter, groups)
+  if #groups == 1 then return call('HMGET', hashIn(letter, groups[1]), unpack(groups[1].fields)) end
+  local found = {}
+  for _, group in ipairs(groups) do
+    local values = call('HMGET', hashIn(letter, group), unpack(group.fields))
+    for i = 1, #values do found[group.first + i - 1] = values[i] end
+  end
   return found
 end
 
--- Calls a command for many, with as many of them at once as a call can have.
-local function inParts(items, most, command, ...)
-  local head = { command, ... }
-  for first = 1, #items, most do
-    local args = { unpack(head) }
-    for i = first, math.min(first + most - 1, #items) do args[#args + 1] = items[i] end
-    call(unpack(args))
-  end
+local function dropMany(letter, groups)
+  for _, group in ipairs(groups) do call('HDEL', hashIn(letter, group), unpack(group.fields)) end
 end
 
--- What is done to each hash of many jobs: `add(batch, i, handle)` puts what the command needs of one into a batch.
-local function byHash(letter, handles, command, add)
-  local batch, hash = {}, nil
-  for i, handle in ipairs(handles) do
-    local at = hashOf(letter, handle)
-    if at ~= hash or #batch >= 1000 then
-      if hash ~= nil then call(command, hash, unpack(batch)) end
-      batch, hash = {}, at
+local function putMany(letter, groups, values)
+  for _, group in ipairs(groups) do
+    local pairsOf = {}
+    for i, field in ipairs(group.fields) do
+      pairsOf[2 * i - 1] = field
+      pairsOf[2 * i] = values[group.first + i - 1]
     end
-    add(batch, i, handle)
+    call('HSET', hashIn(letter, group), unpack(pairsOf))
   end
-  if hash ~= nil then call(command, hash, unpack(batch)) end
 end
 
-local function addField(batch, _, handle)
-  batch[#batch + 1] = fieldOf(handle)
+-- Calls a command for many, with as many of them at once as a call can have.
+local function inParts(items, command, key)
+  for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
 local function seqIn(body)
-  return tonumber(string.match(body, '^%d+;(%d+);'))
+  return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
 
 local function kindIn(body)
@@ -141,7 +146,21 @@ local function isPaused(flags)
 end
 
 local function isLimited(flags)
-  return string.sub(flags, -1) == '1'
+  return sub(flags, -1) == '1'
+end
+
+-- A hash whose values are all short is searched from end to end. One that is longer makes it a table for good.
+local long = string.rep(' ', 65)
+
+local function asTable(name)
+  local hash = named(name)
+  if call('EXISTS', hash) == 0 then call('HSET', hash, '', long) end
+  return hash
+end
+
+local function padded(text)
+  if #text > 64 then return text end
+  return text .. sub(long, 1, 65 - #text)
 end
 
 local function count(kind, field, by)

@@ -1,8 +1,8 @@
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
--- token, kind, retain, how many, then ticket and result of each; then, if jobs are asked for: token, lease in ms, shared slots,
+-- token, kind, retain, whether there are results, how many, then the tickets, then the results; then, if jobs are asked for: token, lease in ms, shared slots,
 -- slots of each of the four lanes, and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, ticket, body, story, … }.
+-- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none } }.
 local now = clock(ARGV[1])
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -24,27 +24,38 @@ local lost = {}
 local endCount = tonumber(nextArg())
 local ended = 0
 while ended < endCount do
-  local group = { token = nextArg(), kind = nextArg(), retain = tonumber(nextArg()), tickets = {}, handles = {}, results = {} }
+  local group = { token = nextArg(), kind = nextArg(), retain = tonumber(nextArg()), results = tonumber(nextArg()) }
   local size = tonumber(nextArg())
-  local tickets, results = {}, {}
-  for i = 1, size do
-    tickets[i] = nextArg()
-    results[i] = nextArg()
-  end
+  local first = at
+  at = at + size
   -- Its end tells the limits of its queue that there is room.
   if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
   local owner = call('HGET', named('l:' .. group.token), 'worker')
-  local tokens = call('HMGET', running, unpack(tickets))
-  for i = 1, size do
-    if tokens[i] == group.token and owner == worker then
-      group.tickets[#group.tickets + 1] = tickets[i]
-      group.handles[#group.handles + 1] = handleOf(tickets[i])
-      group.results[#group.results + 1] = results[i]
-    elseif tokens[i] == group.token .. '*' and owner == worker then
-      return { 'desk' }
-    else
-      lost[#lost + 1] = ended + i
+  local token = group.token
+  local tickets, special, held = {}, token .. '*', 0
+  for from = first, at - 1, 2000 do
+    local tokens = call('HMGET', running, unpack(ARGV, from, math.min(from + 1999, at - 1)))
+    for i = 1, #tokens do
+      if tokens[i] == token and owner == worker then
+        held = held + 1
+        tickets[held] = ARGV[from + i - 1]
+      elseif tokens[i] == special and owner == worker then
+        return { 'desk' }
+      else
+        lost[#lost + 1] = ended + from - first + i
+      end
     end
+  end
+  group.tickets = tickets
+  -- Where the result of each is, if any has one.
+  if group.results > 0 then
+    group.resultAt = {}
+    local places = {}
+    for i, ticket in ipairs(tickets) do places[ticket] = i end
+    for i = first, first + size - 1 do
+      if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+    end
+    at = at + size
   end
   ended = ended + size
   groups[#groups + 1] = group
@@ -118,8 +129,23 @@ end
 
 local isForDesk = false
 
+-- Where nobody is gone and nobody has come back, the heads of the list are what is next.
+local function takeHeads(line, want)
+  local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
+  for i = 1, #heads do
+    if byte(heads[i], -1) == 42 then
+      isForDesk = true
+      return 0
+    end
+  end
+  line.at = line.at + #heads
+  if #taken == 0 then taken = heads else for i = 1, #heads do taken[#taken + 1] = heads[i] end end
+  return #heads
+end
+
 local function take(pick, want)
   local line = lineAt(pick.line)
+  if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
   while found < want do
     local head = headOf(line, math.min(want - found, 1000))
@@ -130,7 +156,7 @@ local function take(pick, want)
       taken[#taken + 1] = back
       fromBack[#taken] = true
     elseif head then
-      if string.byte(head, -1) == 42 then
+      if byte(head, -1) == 42 then
         isForDesk = true
         return found
       end
@@ -161,16 +187,14 @@ if token then
   if isForDesk then return { 'desk' } end
 end
 
-local handles = {}
-for i, ticket in ipairs(taken) do handles[i] = handleOf(ticket) end
-local bodies = ofMany('j', handles)
+local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
 local stories = {}
 for i in pairs(fromBack) do
-  stories[i] = of('s', handles[i])
+  stories[i] = of('s', handleOf(taken[i]))
   -- The second letter: only the desk may give it to a worker.
-  if stories[i] and string.sub(stories[i], 2, 2) == '1' then return { 'desk' } end
+  if stories[i] and sub(stories[i], 2, 2) == '1' then return { 'desk' } end
 end
-for i in ipairs(taken) do
+for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
 
@@ -179,26 +203,27 @@ for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
     local leaseKey = named('l:' .. group.token)
+    local spreads = spread(group.tickets, 11)
     local keeps = group.retain > 0
     if keeps then
       local expires = now + group.retain
-      local started = call('HGET', leaseKey, 'at')
-      local head = string.format('%.17g', expires) .. ';' .. started .. ';' .. string.format('%.17g', now) .. ';'
-      byHash('d', group.handles, 'HSET', function(batch, i, handle)
-        batch[#batch + 1] = fieldOf(handle)
-        batch[#batch + 1] = head .. group.results[i]
-      end)
-      local scored = {}
+      local head = padded(call('HGET', leaseKey, 'at') .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
+      local ends, scored = {}, {}
       for i, ticket in ipairs(group.tickets) do
+        ends[i] = group.resultAt and head .. group.resultAt[i] or head
         scored[2 * i - 1] = expires
         scored[2 * i] = ticket
       end
-      inParts(scored, 1000, 'ZADD', named('state:5'))
+      putMany('d', spreads, ends)
+      inParts(scored, 'ZADD', named('state:5'))
     else
-      byHash('j', group.handles, 'HDEL', addField)
-      byHash('s', group.handles, 'HDEL', addField)
+      dropMany('j', spreads)
+      for _, spreaded in ipairs(spreads) do
+        local hash = hashIn('s', spreaded)
+        if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(spreaded.fields)) end
+      end
     end
-    inParts(group.tickets, 1000, 'HDEL', running)
+    inParts(group.tickets, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -209,7 +234,7 @@ for _, group in ipairs(groups) do
   end
 end
 
-local answer = { string.format('%.17g', now), lost, {} }
+local kindNames = {}
 if #taken > 0 then
   for _, line in pairs(lines) do
     local key = named('line:' .. line.name)
@@ -225,44 +250,54 @@ if #taken > 0 then
       if over > 0 then
         local tickets = {}
         for i = 1, over do tickets[i] = line.gone[i] end
-        inParts(tickets, 1000, 'SREM', named('gone'))
+        inParts(tickets, 'SREM', named('gone'))
       end
     end
-    inParts(line.takenBack, 1000, 'ZREM', named('back:' .. line.name))
+    inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
     held[2 * i] = token
   end
-  inParts(held, 1000, 'HSET', running)
+  inParts(held, 'HSET', asTable('running'))
   call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', table.concat(taken, '\n'))
   call('SADD', named('w:' .. worker), token)
   call('ZADD', named('workers'), now + lease, worker)
   call('HSET', named('latest'), worker, token)
   local kinds = {}
-  for i in ipairs(taken) do
-    local kind = kindIn(bodies[i])
-    kinds[kind] = (kinds[kind] or 0) + 1
-    answer[#answer + 1] = taken[i]
-    answer[#answer + 1] = bodies[i]
-    answer[#answer + 1] = stories[i] or ''
+  -- Most are of the same kind as the one before.
+  local last, length, size = '', 0, 0
+  for i = 1, #taken do
+    if sub(bodies[i], 1, length) ~= last or length == 0 then
+      kinds[last] = (kinds[last] or 0) + size
+      last, size = string.match(bodies[i], '^%d+;'), 0
+      length = #last
+    end
+    size = size + 1
   end
-  for kind, size in pairs(kinds) do
+  kinds[last] = (kinds[last] or 0) + size
+  kinds[''] = nil
+  for prefix, size in pairs(kinds) do
+    local kind = sub(prefix, 1, -2)
     count(kind, 'pending', -size)
     count(kind, 'running', size)
-    answer[3][#answer[3] + 1] = kind
-    answer[3][#answer[3] + 1] = call('HGET', named('kindnames'), kind)
+    kindNames[#kindNames + 1] = kind
+    kindNames[#kindNames + 1] = call('HGET', named('kindnames'), kind)
   end
 end
 
 -- Who has room left waits to be woken.
 if token and ear ~= '' and shared > 0 then
-  local told = {}
+  local said = {}
   for _, pick in ipairs(picks) do
-    if not told[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
-    told[pick.queue] = true
+    if not said[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
+    said[pick.queue] = true
   end
 end
 
-return answer
+local told = {}
+if next(fromBack) then
+  for i = 1, #taken do told[i] = stories[i] or '' end
+end
+return { format('%.17g', now), lost, kindNames, taken, bodies, told }

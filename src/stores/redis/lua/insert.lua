@@ -1,81 +1,76 @@
--- Adds plain jobs. ARGV: now, this process's ear or '', the number of kinds, their names ('lane:queue:name'), then for each job: which kind, handle, when
--- it is due ('' at once, '+ms' later, 'ms' at that time), and the rest of its body.
--- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, { index, state } … of those that exist }.
+-- Adds plain jobs. ARGV: now, this process's ear or '', then groups of jobs that follow each other and are alike: the name of their
+-- kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle and
+-- the rest of the body of each.
+-- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist }.
 local now = clock(ARGV[1])
-local kindCount = tonumber(ARGV[3])
-local kinds = {}
-for i = 1, kindCount do
-  local name = ARGV[3 + i]
+local groups, handles, rests = {}, {}, {}
+local at = 3
+while at <= #ARGV do
+  local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  if flags and isLimited(flags) or not flags and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
-  kinds[i] = { name = name, line = lineName(lane, queue), queue = queue, pending = 0, scheduled = 0, ready = {} }
+  if flags and isLimited(flags) then return { 'desk' } end
+  -- A new kind of a definition that has limits.
+  if not call('HGET', named('kinds'), name) and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
+  local size = tonumber(ARGV[at + 2])
+  groups[#groups + 1] = { name = name, line = lineName(lane, queue), queue = queue, due = ARGV[at + 1], first = #handles + 1, size = size }
+  for i = at + 3, at + 1 + 2 * size, 2 do
+    handles[#handles + 1] = ARGV[i]
+    rests[#rests + 1] = ARGV[i + 1]
+  end
+  at = at + 3 + 2 * size
 end
 
-local handles = {}
-local first = 4 + kindCount
-for i = first, #ARGV, 4 do handles[#handles + 1] = ARGV[i + 1] end
-local existing = ofMany('j', handles)
-
--- A kind that is new may turn out to have limits.
-for _, kind in ipairs(kinds) do
-  kind.num = kindNumber(kind.name)
-  if isLimited(call('HGET', named('queues'), kind.queue)) then return { 'desk' } end
+local spreads = spread(handles, 0)
+local existing = ofMany('j', spreads)
+local known, seen = {}, {}
+for i = 1, #handles do
+  if existing[i] or seen[handles[i]] then known[#known + 1] = i end
+  seen[handles[i]] = true
 end
 
-local seq = call('HINCRBY', root, 'seq', #handles) - #handles
-local known = {}
-local added, bodies = {}, {}
-local laterTickets, laterHandles, laterStories = {}, {}, {}
-local seen = {}
-local soonest
-for n, handle in ipairs(handles) do
-  local at = first + (n - 1) * 4
-  if existing[n] or seen[handle] then
-    known[#known + 1] = n
-  else
-    seen[handle] = true
-    local kind = kinds[tonumber(ARGV[at])]
-    local due = ARGV[at + 2]
-    local position = seq + n
-    added[#added + 1] = handle
-    bodies[#bodies + 1] = table.concat({ kind.num, position, now, ARGV[at + 3] }, ';')
-    local ticket = ticketOf(position, handle)
-    local dueAt = now
-    if string.sub(due, 1, 1) == '+' then dueAt = now + tonumber(due)
-    elseif due ~= '' then dueAt = tonumber(due) end
-    if dueAt > now then
-      kind.scheduled = kind.scheduled + 1
-      laterTickets[#laterTickets + 1] = dueAt
-      laterTickets[#laterTickets + 1] = ticket
-      laterHandles[#laterHandles + 1] = handle
-      laterStories[#laterStories + 1] = '10-' .. string.format('%.17g', dueAt) .. ';;;'
-      if not soonest or dueAt < soonest then soonest = dueAt end
-    else
-      kind.pending = kind.pending + 1
-      kind.ready[#kind.ready + 1] = ticket
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
+local isKnown = {}
+for _, i in ipairs(known) do isKnown[i] = true end
+local added, bodies = #known > 0 and {} or handles, {}
+local isLater = false
+for _, group in ipairs(groups) do
+  local kind = kindNumber(group.name)
+  local dueAt = now
+  if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
+  elseif group.due ~= '' then dueAt = tonumber(group.due) end
+  local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
+  local tickets, new = {}, {}
+  for i = group.first, group.first + group.size - 1 do
+    if not isKnown[i] then
+      local seq = format('%011x', position + i)
+      if #known > 0 then added[#added + 1] = handles[i] end
+      bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
+      tickets[#tickets + 1] = seq .. handles[i]
+      new[#new + 1] = handles[i]
     end
   end
+  if dueAt > now then
+    isLater = true
+    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    for i, ticket in ipairs(tickets) do
+      scored[2 * i - 1] = dueAt
+      scored[2 * i] = ticket
+      stories[i] = later
+    end
+    putMany('s', spread(new, 0), stories)
+    inParts(scored, 'ZADD', named('state:1'))
+    count(kind, 'scheduled', #tickets)
+  elseif #tickets > 0 then
+    inParts(tickets, 'RPUSH', named('line:' .. group.line))
+    count(kind, 'pending', #tickets)
+    wake(group.queue, #tickets, ARGV[2])
+  end
+  count(kind, 'total_enqueued', #tickets)
 end
-
-byHash('j', added, 'HSET', function(batch, i, handle)
-  batch[#batch + 1] = fieldOf(handle)
-  batch[#batch + 1] = bodies[i]
-end)
-byHash('s', laterHandles, 'HSET', function(batch, i, handle)
-  batch[#batch + 1] = fieldOf(handle)
-  batch[#batch + 1] = laterStories[i]
-end)
-inParts(laterTickets, 1000, 'ZADD', named('state:1'))
-for _, kind in ipairs(kinds) do
-  inParts(kind.ready, 1000, 'RPUSH', named('line:' .. kind.line))
-  count(kind.num, 'pending', kind.pending)
-  count(kind.num, 'scheduled', kind.scheduled)
-  count(kind.num, 'total_enqueued', kind.pending + kind.scheduled)
-  if kind.pending > 0 then wake(kind.queue, kind.pending, ARGV[2]) end
-end
+putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 
 -- Ears go by the server's own time.
-if soonest then tell(ARGV[2], '!', clock('')) end
+if isLater then tell(ARGV[2], '!', clock('')) end
 
-return { string.format('%.17g', now), known, soonest and string.format('%.17g', soonest) or '' }
+return { format('%.17g', now), known }

@@ -14,8 +14,8 @@ local function jobOf(handle)
   local story = of('s', handle)
   if story then
     job[3] = story
-    if string.sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
-    if string.sub(story, 1, 1) ~= '0' then return job end
+    if sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
+    if sub(story, 1, 1) ~= '0' then return job end
   end
   local token = call('HGET', named('running'), ticket)
   if token then
@@ -70,14 +70,14 @@ local function indexBehind(line, ticket)
   local low, high = 0, call('LLEN', line)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if string.sub(call('LINDEX', line, middle), 1, 11) <= ticket then low = middle + 1 else high = middle end
+    if sub(call('LINDEX', line, middle), 1, 11) <= ticket then low = middle + 1 else high = middle end
   end
   return low
 end
 
 local function ticketsInLine(name, position, size)
   local line = named('line:' .. name)
-  local after = position < 0 and '' or string.format('%011x', position)
+  local after = position < 0 and '' or format('%011x', position)
   local at = after == '' and 0 or indexBehind(line, after)
   local listed = {}
   while #listed < size do
@@ -167,7 +167,7 @@ answers.jobs = function(...)
 end
 
 answers.shelf = function(state, rank, position, size)
-  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('state:' .. state), rank, member, tonumber(size))
   local handles = {}
   for i = 1, #found, 2 do handles[#handles + 1] = handleOf(found[i]) end
@@ -182,7 +182,7 @@ end
 
 -- Tickets with their turns and what is known of their waits, then all of the jobs that are asked for.
 answers.place = function(place, rank, position, size, isWhole)
-  local member = position == '' and '' or string.format('%011x', position) .. '~'
+  local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
   local heads, handles = {}, {}
   for i = 1, #found, 2 do
@@ -197,7 +197,7 @@ end
 answers.records = function(set, hash, rank, number, size)
   local found = behind(named(set), rank, number == '' and '' or number .. '~', tonumber(size))
   local keys = {}
-  for i = 1, #found, 2 do keys[#keys + 1] = string.sub(found[i], 17) end
+  for i = 1, #found, 2 do keys[#keys + 1] = sub(found[i], 17) end
   local records = {}
   for first = 1, #keys, 1000 do
     for _, record in ipairs(call('HMGET', named(hash), unpack(keys, first, math.min(first + 999, #keys)))) do
@@ -337,7 +337,7 @@ answers.openSteps = function(position)
   local steps = call('HVALS', named('steps:' .. position))
   local open = {}
   for _, step in ipairs(steps) do
-    if string.sub(step, 1, 1) == '1' then open[#open + 1] = step end
+    if sub(step, 1, 1) == '1' then open[#open + 1] = step end
   end
   return open
 end
@@ -374,7 +374,7 @@ answers.special = function()
   local jobs = {}
   local running = call('HGETALL', named('running'))
   for i = 1, #running, 2 do
-    if string.sub(running[i + 1], -1) == '*' then jobs[#jobs + 1] = jobOf(handleOf(running[i])) end
+    if running[i] ~= '' and sub(running[i + 1], -1) == '*' then jobs[#jobs + 1] = jobOf(handleOf(running[i])) end
   end
   return jobs
 end
@@ -407,12 +407,12 @@ local function scanned(tickets, places, more)
 end
 
 answers.scanUp = function(set, rank, position, _, size)
-  local member = rank == '-inf' and '' or string.format('%011x', position) .. '~'
+  local member = rank == '-inf' and '' or format('%011x', position) .. '~'
   local found = behind(named(set), rank, member, size + 1)
   local tickets, places = {}, {}
   for i = 1, math.min(#found, 2 * size), 2 do
     tickets[#tickets + 1] = found[i]
-    places[#places + 1] = { found[i + 1], tonumber(string.sub(found[i], 1, 11), 16), 0 }
+    places[#places + 1] = { found[i + 1], tonumber(sub(found[i], 1, 11), 16), 0 }
   end
   return scanned(tickets, places, #found > 2 * size)
 end
@@ -421,7 +421,7 @@ end
 answers.scanDown = function(set, rank, position, _, size)
   size = tonumber(size)
   local key = named(set)
-  local member = position ~= '' and string.format('%011x', position)
+  local member = position ~= '' and format('%011x', position)
   local tickets, places = {}, {}
   local skip, more = 0, false
   repeat
@@ -433,7 +433,7 @@ answers.scanDown = function(set, rank, position, _, size)
           break
         end
         tickets[#tickets + 1] = page[i]
-        places[#places + 1] = { page[i + 1], tonumber(string.sub(page[i], 1, 11), 16), 0 }
+        places[#places + 1] = { page[i + 1], tonumber(sub(page[i], 1, 11), 16), 0 }
       end
     end
     skip = skip + size + 1
@@ -442,15 +442,15 @@ answers.scanDown = function(set, rank, position, _, size)
 end
 
 answers.scanRunning = function(_, position, _, _, size)
-  local after = position == '-inf' and '' or string.format('%011x', position) .. '~'
+  local after = position == '-inf' and '' or format('%011x', position) .. '~'
   local tickets, places = {}, {}
   local all = call('HKEYS', named('running'))
   table.sort(all)
   for _, ticket in ipairs(all) do
-    if ticket > after then
+    if ticket > after and ticket ~= '' then
       if #tickets == tonumber(size) then return scanned(tickets, places, true) end
       tickets[#tickets + 1] = ticket
-      places[#places + 1] = { tonumber(string.sub(ticket, 1, 11), 16), 0, 0 }
+      places[#places + 1] = { tonumber(sub(ticket, 1, 11), 16), 0, 0 }
     end
   end
   return scanned(tickets, places, false)
@@ -475,7 +475,7 @@ answers.scanPending = function(only, num, second, position, size)
         for _, ticket in ipairs(ticketsInLine(lineName(lane, queue.name), from, size + 1 - #tickets)) do
           if #tickets == size then return scanned(tickets, places, true) end
           tickets[#tickets + 1] = ticket
-          places[#places + 1] = { queue.num, lane, tonumber(string.sub(ticket, 1, 11), 16) }
+          places[#places + 1] = { queue.num, lane, tonumber(sub(ticket, 1, 11), 16) }
         end
       end
     end
@@ -489,19 +489,19 @@ answers.scanPending = function(only, num, second, position, size)
     local at = behindQueues + place.at
     if at >= num then
       local rank, member = '-inf', ''
-      if at == num then rank, member = second, string.format('%011x', position) .. '~' end
+      if at == num then rank, member = second, format('%011x', position) .. '~' end
       local found = behind(named('place:' .. place.name), rank, member, size + 1 - #tickets)
       for i = 1, #found, 2 do
         if #tickets == size then return scanned(tickets, places, true) end
         tickets[#tickets + 1] = found[i]
-        places[#places + 1] = { string.format('%.17g', at), found[i + 1], tonumber(string.sub(found[i], 1, 11), 16) }
+        places[#places + 1] = { format('%.17g', at), found[i + 1], tonumber(sub(found[i], 1, 11), 16) }
       end
     end
   end
   return scanned(tickets, places, false)
 end
 
-local told = { string.format('%.17g', now), commits }
+local told = { format('%.17g', now), commits }
 local at = 3
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])

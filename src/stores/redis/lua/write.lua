@@ -26,6 +26,14 @@ deeds.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
 end
 
+deeds.run = function(ticket, token)
+  call('HSET', asTable('running'), ticket, token)
+end
+
+deeds.wait = function(ticket, wait)
+  call('HSET', asTable('waits'), ticket, wait)
+end
+
 deeds.call = function(command, key, ...)
   call(command, named(key), ...)
 end
@@ -102,7 +110,7 @@ deeds.rose = function(cause, by)
 end
 
 deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
-  local member = string.format('%016.0f', num) .. key
+  local member = format('%016.0f', num) .. key
   if call('HSET', named('gate'), key, row) == 1 then
     call('HSET', named('gatenums'), num, key)
     call('ZADD', named('gates:' .. scope), num, num)
@@ -120,7 +128,7 @@ deeds.noGate = function(num)
   local key = call('HGET', named('gatenums'), num)
   if not key then return end
   local scope, owner, name = string.match(key, '^([^\n]*)\n([^\n]*)\n(.*)$')
-  local member = string.format('%016.0f', num) .. key
+  local member = format('%016.0f', num) .. key
   call('HDEL', named('gate'), key)
   call('HDEL', named('gatenums'), num)
   call('ZREM', named('gates:' .. scope), num)
@@ -140,7 +148,7 @@ deeds.lookAgain = function(scope, owner, due)
     if row.parked > 0 then
       row.due = tonumber(due)
       call('HSET', named('gate'), key, cjson.encode(row))
-      call('ZADD', named('gatedue'), due, string.format('%016.0f', num) .. key)
+      call('ZADD', named('gatedue'), due, format('%016.0f', num) .. key)
     end
   end
 end

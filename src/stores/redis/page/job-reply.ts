@@ -57,9 +57,9 @@ function readDone(text: string) {
   const b = text.indexOf(';', a + 1)
   const c = text.indexOf(';', b + 1)
   return {
-    expires_at: Number(text.slice(0, a)),
-    started_at: Number(text.slice(a + 1, b)),
-    finished_at: Number(text.slice(b + 1, c)),
+    started_at: Number(text.slice(0, a)),
+    finished_at: Number(text.slice(a + 1, b)),
+    expires_at: Number(text.slice(b + 1, c)),
     result: text.slice(c + 1),
   }
 }

@@ -164,7 +164,7 @@ function writeDifference(before: Image, after: Image, ticket: string, deeds: Dee
   }
   if (before.wait !== after.wait) {
     if (after.wait === '') deeds.call('HDEL', 'waits', ticket)
-    else deeds.call('HSET', 'waits', ticket, after.wait)
+    else deeds.write('wait', ticket, after.wait)
   }
   if (before.shelf !== after.shelf || before.rank !== after.rank) {
     if (before.shelf !== '' && before.shelf !== after.shelf)
@@ -172,8 +172,7 @@ function writeDifference(before: Image, after: Image, ticket: string, deeds: Dee
     if (after.shelf !== '') deeds.call('ZADD', `state:${after.shelf}`, after.rank, ticket)
   }
   if (before.token === after.token && before.isSpecial === after.isSpecial) return
-  if (after.token !== '')
-    deeds.call('HSET', 'running', ticket, after.isSpecial ? `${after.token}*` : after.token)
+  if (after.token !== '') deeds.write('run', ticket, after.isSpecial ? `${after.token}*` : after.token)
   else if (before.token !== '') deeds.call('HDEL', 'running', ticket)
 }
 
