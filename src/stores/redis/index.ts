@@ -53,6 +53,7 @@ import { FastPath } from './fast-path.js'
 import { type Inserted, Inserter } from './insert.js'
 import { deskNeeds, insertNeeds } from './needs.js'
 import { type CompiledOptions, compileOptions, type RedisOptions } from './options.js'
+import { Quiet } from './quiet.js'
 import { Reader } from './read.js'
 import { WakeUps } from './wake-ups.js'
 
@@ -69,6 +70,8 @@ interface Engine {
   readonly reader: Reader
   readonly subscribers: Subscribers
   readonly wakeUps: WakeUps | undefined
+  readonly quiet: Quiet
+  tell(signal: Signal): void
 }
 
 /** Jobs in Redis or Valkey: one server, one behind Sentinel, or a cluster. */
@@ -83,6 +86,8 @@ export class RedisStore implements Store {
   readonly #options: CompiledOptions
   #engine: Engine | undefined
   #opening: Promise<void> | undefined
+  #isAnnouncing = false
+  #claimBehind: Promise<ExchangeResult> | undefined
 
   constructor(options: RedisOptions) {
     this.#options = compileOptions(options)
@@ -100,16 +105,23 @@ export class RedisStore implements Store {
     const { clock, listen } = this.#options
     const connection = await openConnection(this.#options)
     const subscribers = new Subscribers()
-    const tell = (signal: Signal) => subscribers.tell(signal)
     const ear = newToken()
     const now = () => clock?.now() ?? ''
+    // A clock of the caller's may leap: then everything is asked.
+    const isHeard = () => clock === undefined && wakeUps?.listening === true
+    const quiet = new Quiet(connection, isHeard)
+    const tell = (signal: Signal) => {
+      if (signal.type !== 'claimed' && signal.type !== 'reported') quiet.wake()
+      subscribers.tell(signal)
+    }
     const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
     const desk = new Desk(connection, ear, clock)
     const atDesk = new AtDesk(desk, tell)
     const inserter = new Inserter(connection, ear, now)
     const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
     const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
-    this.#engine = { connection, fastPath, atDesk, reader: new Reader(desk), subscribers, wakeUps }
+    const reader = new Reader(desk)
+    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, tell }
     await wakeUps?.start()
   }
 
@@ -124,13 +136,27 @@ export class RedisStore implements Store {
     const { fastPath } = this.#open()
     if (tx !== undefined) throw noTransactions()
     if (jobs.length === 0) return []
-    const inserted = await fastPath.insert(jobs)
+    const sent = fastPath.insert(jobs)
+    const claimed = this.#announce(jobs)
+    const inserted = await sent
     if (inserted === undefined) {
       const options = { needs: insertNeeds(jobs), like: 'insert' }
       return this.#work((tables, now) => insert(tables, jobs, now), options)
     }
-    this.#tellOf(inserted)
+    if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)
     return this.#withStates(jobs, inserted.results)
+  }
+
+  /** A claim of an idle worker of this process may go right behind a few jobs that are ready: its answer, if one does. */
+  #announce(jobs: readonly NewJob[]): Promise<ExchangeResult> | undefined {
+    if (jobs.length > few || jobs.some(({ delay, runAt }) => delay > 0 || runAt !== undefined))
+      return undefined
+    this.#isAnnouncing = true
+    this.#tell({ type: 'arriving', queues: new Set(jobs.map(({ queue }) => queue)) })
+    this.#isAnnouncing = false
+    const claim = this.#claimBehind
+    this.#claimBehind = undefined
+    return claim
   }
 
   #tellOf({ ready, soonest }: Inserted): void {
@@ -149,9 +175,23 @@ export class RedisStore implements Store {
     )
   }
 
-  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const result = await this.#open().fastPath.exchange(request)
-    if (result === undefined) return this.#exchangeAtDesk(request)
+  exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const result = this.#exchange(request)
+    if (this.#isAnnouncing) this.#claimBehind = result
+    return result
+  }
+
+  async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const { fastPath, quiet } = this.#open()
+    const known = quiet.answerTo(request)
+    if (known !== undefined) return known
+    const learn = quiet.asks(request)
+    const result = await fastPath.exchange(request)
+    if (result === undefined) {
+      quiet.wake()
+      return this.#exchangeAtDesk(request)
+    }
+    learn(result.claimed.length)
     const { settlements } = request
     if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
     if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
@@ -180,8 +220,10 @@ export class RedisStore implements Store {
     )
   }
 
-  sweep(request: SweepRequest): Promise<SweepReport> {
-    return this.#work((tables) => sweep(tables, request), { like: 'sweep' })
+  async sweep(request: SweepRequest): Promise<SweepReport> {
+    const { quiet } = this.#open()
+    const known = request.every === undefined ? undefined : await quiet.reportWithoutSweep()
+    return known ?? this.#work((tables) => sweep(tables, request), { like: 'sweep' })
   }
 
   operate(selector: Selector, command: Command): Promise<OperateReport> {
@@ -254,13 +296,27 @@ export class RedisStore implements Store {
   }
 
   #tell(signal: Signal): void {
-    this.#engine?.subscribers.tell(signal)
+    this.#engine?.tell(signal)
   }
 
   #open(): Engine {
     if (this.#engine === undefined) throw new MillraceError('CLOSED', 'the store is closed')
     return this.#engine
   }
+}
+
+/** More jobs than this are not waited for by one worker. */
+const few = 20
+
+/** Whether a claim has brought all of them, so that nobody has to be told. */
+async function haveAll(
+  claim: Promise<ExchangeResult> | undefined,
+  jobs: readonly NewJob[],
+): Promise<boolean> {
+  const result = await claim?.catch(() => undefined)
+  if (result === undefined) return false
+  const ids = new Set(result.claimed.map(({ id }) => id))
+  return jobs.every(({ id }) => ids.has(id))
 }
 
 function noTransactions(): MillraceError {

@@ -266,29 +266,46 @@ end
 
 local token = ARGV[at]
 local lease, shared
-local own, picks = {}, {}
+local own, picks, queues = {}, {}, {}
 if token then
   if call('EXISTS', named('l:' .. token)) == 1 or call('HGET', named('latest'), worker) == token then return { 'desk' } end
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
+  local place, keys = {}, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
-    local flags = call('HGET', named('queues'), pick.queue)
-    if flags and isLimited(flags) then return { 'desk' } end
-    if flags and not isPaused(flags) then
-      pick.line = lineName(pick.lane, pick.queue)
-      picks[#picks + 1] = pick
-    else
-      picks[#picks + 1] = { isEmpty = true, queue = pick.queue, lane = pick.lane, take = 0 }
+    pick.line = lineName(pick.lane, pick.queue)
+    picks[#picks + 1] = pick
+    keys[#keys + 1] = named('line:' .. pick.line)
+    keys[#keys + 1] = named('back:' .. pick.line)
+    if not place[pick.queue] then
+      queues[#queues + 1] = pick.queue
+      place[pick.queue] = #queues
     end
+  end
+  local flags = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
+  for _, pick in ipairs(picks) do
+    local flag = flags[place[pick.queue]]
+    if flag and isLimited(flag) then return { 'desk' } end
+    pick.isEmpty = not flag or isPaused(flag)
+  end
+  -- Most who ask for jobs again and again find none.
+  if #keys > 0 and call('EXISTS', unpack(keys)) == 0 then
+    for _, pick in ipairs(picks) do pick.isEmpty = true end
   end
 end
 
 -- The lines that are claimed from: what is taken of each, and how.
 local lines = {}
-local hasGone = token and call('EXISTS', named('gone')) == 1
+local hasGone = false
+for _, pick in ipairs(picks) do
+  if not pick.isEmpty then
+    hasGone = call('EXISTS', named('gone')) == 1
+    break
+  end
+end
 local taken, fromBack = {}, {}
 
 local function lineAt(name)
@@ -492,11 +509,7 @@ end
 
 -- Who has room left waits to be woken.
 if token and ear ~= '' and shared > 0 then
-  local said = {}
-  for _, pick in ipairs(picks) do
-    if not said[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
-    said[pick.queue] = true
-  end
+  for _, queue in ipairs(queues) do call('SADD', named('idle:' .. queue), ear) end
 end
 
 local told = {}
@@ -1110,6 +1123,36 @@ while at <= #ARGV do
   at = at + 2 + size
 end
 return told
+`
+
+export const peek = `
+-- When a sweep would find something to do: a worker's lease has run out, a job or a schedule is due, children of a cancelled job
+-- are to be cancelled, a signal goes round. Answers { ms until something is to be done, ms until a job is due, ms until a
+-- schedule is }, each '' when there is none.
+local now = clock('')
+
+local function untilFirst(set)
+  local first = call('ZRANGE', named(set), 0, 0, 'WITHSCORES')[2]
+  if not first or first == 'inf' then return nil end
+  return math.max(0, tonumber(first) - now)
+end
+
+local due
+for _, set in ipairs({ 'state:1', 'state:3', 'state:4' }) do
+  local wait = untilFirst(set)
+  if wait and (not due or wait < due) then due = wait end
+end
+local slot, lapse = untilFirst('looks'), untilFirst('workers')
+local work = call('EXISTS', named('doomed'), named('spreading')) > 0 and 0 or nil
+for _, wait in ipairs({ due or false, slot or false, lapse or false }) do
+  if wait and (not work or wait < work) then work = wait end
+end
+
+local function told(wait)
+  return wait and format('%.17g', wait) or ''
+end
+
+return { told(work), told(due), told(slot) }
 `
 
 export const write = `

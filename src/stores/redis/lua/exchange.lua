@@ -63,29 +63,46 @@ end
 
 local token = ARGV[at]
 local lease, shared
-local own, picks = {}, {}
+local own, picks, queues = {}, {}, {}
 if token then
   if call('EXISTS', named('l:' .. token)) == 1 or call('HGET', named('latest'), worker) == token then return { 'desk' } end
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
+  local place, keys = {}, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
-    local flags = call('HGET', named('queues'), pick.queue)
-    if flags and isLimited(flags) then return { 'desk' } end
-    if flags and not isPaused(flags) then
-      pick.line = lineName(pick.lane, pick.queue)
-      picks[#picks + 1] = pick
-    else
-      picks[#picks + 1] = { isEmpty = true, queue = pick.queue, lane = pick.lane, take = 0 }
+    pick.line = lineName(pick.lane, pick.queue)
+    picks[#picks + 1] = pick
+    keys[#keys + 1] = named('line:' .. pick.line)
+    keys[#keys + 1] = named('back:' .. pick.line)
+    if not place[pick.queue] then
+      queues[#queues + 1] = pick.queue
+      place[pick.queue] = #queues
     end
+  end
+  local flags = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
+  for _, pick in ipairs(picks) do
+    local flag = flags[place[pick.queue]]
+    if flag and isLimited(flag) then return { 'desk' } end
+    pick.isEmpty = not flag or isPaused(flag)
+  end
+  -- Most who ask for jobs again and again find none.
+  if #keys > 0 and call('EXISTS', unpack(keys)) == 0 then
+    for _, pick in ipairs(picks) do pick.isEmpty = true end
   end
 end
 
 -- The lines that are claimed from: what is taken of each, and how.
 local lines = {}
-local hasGone = token and call('EXISTS', named('gone')) == 1
+local hasGone = false
+for _, pick in ipairs(picks) do
+  if not pick.isEmpty then
+    hasGone = call('EXISTS', named('gone')) == 1
+    break
+  end
+end
 local taken, fromBack = {}, {}
 
 local function lineAt(name)
@@ -289,11 +306,7 @@ end
 
 -- Who has room left waits to be woken.
 if token and ear ~= '' and shared > 0 then
-  local said = {}
-  for _, pick in ipairs(picks) do
-    if not said[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
-    said[pick.queue] = true
-  end
+  for _, queue in ipairs(queues) do call('SADD', named('idle:' .. queue), ear) end
 end
 
 local told = {}
