@@ -73,7 +73,7 @@ export class Desk {
   }
 
   async #write<T>(verb: Verb<T>, options: DeskOptions): Promise<Done<T>> {
-    const { done, commits } = await this.#try(verb, options)
+    const { done, commit } = await this.#try(verb, options)
     const deeds = writings(done.tables)
     done.tables.signals.tell()
     if (deeds.isEmpty) return done
@@ -82,18 +82,18 @@ export class Desk {
         for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
     }
-    await this.#connection.run(scripts.write, [commits, newToken(), ...deeds.args()])
+    await this.#connection.run(scripts.write, [commit, newToken(), ...deeds.args()])
     return done
   }
 
-  async #try<T>(verb: Verb<T>, options: DeskOptions): Promise<{ done: Done<T>; commits: string }> {
+  async #try<T>(verb: Verb<T>, options: DeskOptions): Promise<{ done: Done<T>; commit: string }> {
     const { count = 1, renewsByTaking = false, needs = new Needs(), fresh, like } = options
     const page = new Page(true, fresh)
     if (like !== undefined) this.#habits.expect(like, needs, count)
     const first = [...kindSheets(page), number(page)]
-    const { now, commits } = await this.#ask('', first)
+    const { now, commit } = await this.#ask('', first)
     page.now = now
-    if (!needs.isEmpty) await this.#ask(commits, questionsFor(page, needs))
+    if (!needs.isEmpty) await this.#ask(commit, questionsFor(page, needs))
     const done = await tryOn({
       page,
       verb,
@@ -101,25 +101,25 @@ export class Desk {
       renewsByTaking,
       surplus: this.#surplus,
       read: async (missing) => {
-        await this.#ask(commits, questionsFor(page, missing))
+        await this.#ask(commit, questionsFor(page, missing))
       },
     })
     if (like !== undefined) this.#habits.learn(like, page.found)
-    return { done, commits }
+    return { done, commit }
   }
 
-  /** `commits`: as they were when the first question was asked; '' for that one. */
-  async #ask(commits: string, questions: readonly Question[]): Promise<{ now: number; commits: string }> {
+  /** `commit`: the last one when the first question was asked; '' for that one. */
+  async #ask(commit: string, questions: readonly Question[]): Promise<{ now: number; commit: string }> {
     const args = questions.flatMap(({ name, values = [] }) => [name, values.length, ...values])
     const [now, seen, ...answers] = (await this.#connection.run(
       scripts.look,
-      [this.#clock?.now() ?? '', commits, ...args],
+      [this.#clock?.now() ?? '', commit, ...args],
       { durable: false },
     )) as [string, string, ...never[]]
     questions.forEach(({ take }, i) => {
       take(answers[i] as never)
     })
-    return { now: Number(now), commits: seen }
+    return { now: Number(now), commit: seen }
   }
 }
 

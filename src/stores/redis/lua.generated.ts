@@ -12,6 +12,9 @@ export const common = `
 local root = KEYS[1]
 local call = redis.call
 
+-- Somebody has emptied the server, or what it has of the slot is not all.
+if call('EXISTS', root) == 0 then return redis.error_reply('NOROOT the key that always exists does not') end
+
 local function named(name)
   return root .. ':' .. name
 end
@@ -550,12 +553,12 @@ return 'OK'
 `
 
 export const look = `
--- What the desk reads. ARGV: now, the number of commits that the desk had when it began to read ('' for the first time), then for
--- each question its name, how many values it has, and these. Answers { now, commits, an answer for each question }.
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), then for each
+-- question its name, how many values it has, and these. Answers { now, the name of the last commit, an answer for each question }.
 -- Something was committed since: MRSTALE.
 local now = clock(ARGV[1])
-local commits = call('HGET', root, 'commits') or '0'
-if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
+local commit = call('HGET', root, 'commit') or 'none'
+if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
 
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
@@ -1053,7 +1056,7 @@ answers.scanPending = function(only, num, second, position, size)
   return scanned(tickets, places, false)
 end
 
-local told = { string.format('%.17g', now), commits }
+local told = { string.format('%.17g', now), commit }
 local at = 3
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])
@@ -1064,13 +1067,13 @@ return told
 `
 
 export const write = `
--- What the desk writes. ARGV: the number of commits that the desk had when it began to read, a name for this one, then for each thing to do its name,
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, then for each thing to do its name,
 -- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
--- when a job that was taken for new exists.
-local seen = call('HMGET', root, 'commits', 'commit')
+-- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
+local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
-if seen[2] == ARGV[2] then return 'OK' end
-if (seen[1] or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if last == ARGV[2] then return 'OK' end
+if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
 
 local deeds = {}
 
@@ -1245,7 +1248,6 @@ while at <= #ARGV do
   if refusal then return redis.error_reply(refusal) end
   at = at + 2 + size
 end
-call('HINCRBY', root, 'commits', 1)
 call('HSET', root, 'commit', ARGV[2])
 return 'OK'
 `

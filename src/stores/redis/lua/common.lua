@@ -9,6 +9,9 @@
 local root = KEYS[1]
 local call = redis.call
 
+-- Somebody has emptied the server, or what it has of the slot is not all.
+if call('EXISTS', root) == 0 then return redis.error_reply('NOROOT the key that always exists does not') end
+
 local function named(name)
   return root .. ':' .. name
 end

@@ -1,9 +1,9 @@
--- What the desk reads. ARGV: now, the number of commits that the desk had when it began to read ('' for the first time), then for
--- each question its name, how many values it has, and these. Answers { now, commits, an answer for each question }.
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), then for each
+-- question its name, how many values it has, and these. Answers { now, the name of the last commit, an answer for each question }.
 -- Something was committed since: MRSTALE.
 local now = clock(ARGV[1])
-local commits = call('HGET', root, 'commits') or '0'
-if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
+local commit = call('HGET', root, 'commit') or 'none'
+if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
 
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
@@ -501,7 +501,7 @@ answers.scanPending = function(only, num, second, position, size)
   return scanned(tickets, places, false)
 end
 
-local told = { string.format('%.17g', now), commits }
+local told = { string.format('%.17g', now), commit }
 local at = 3
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])

@@ -1,10 +1,10 @@
--- What the desk writes. ARGV: the number of commits that the desk had when it began to read, a name for this one, then for each thing to do its name,
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, then for each thing to do its name,
 -- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
--- when a job that was taken for new exists.
-local seen = call('HMGET', root, 'commits', 'commit')
+-- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
+local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
-if seen[2] == ARGV[2] then return 'OK' end
-if (seen[1] or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if last == ARGV[2] then return 'OK' end
+if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
 
 local deeds = {}
 
@@ -179,6 +179,5 @@ while at <= #ARGV do
   if refusal then return redis.error_reply(refusal) end
   at = at + 2 + size
 end
-call('HINCRBY', root, 'commits', 1)
 call('HSET', root, 'commit', ARGV[2])
 return 'OK'
