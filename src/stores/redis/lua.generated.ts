@@ -26,6 +26,14 @@ local function clock(given)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Who has lost to others too often may have the desk for itself for a while: 'name;until'.
+local function isFreeFor(name)
+  local turn = call('HGET', root, 'turn')
+  if not turn then return true end
+  local holder, till = string.match(turn, '^([^;]*);(.*)$')
+  return holder == name or tonumber(till) <= clock('')
+end
+
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(7%x%x%x)%-([89ab]%x%x%x)%-(%x+)$')
@@ -367,6 +375,8 @@ for _, group in ipairs(groups) do
   if size > 0 then
     local leaseKey = named('l:' .. group.token)
     local keeps = group.retain > 0
+    -- First, for it frees memory: after it, a full server refuses nothing of what follows.
+    inParts(group.tickets, 1000, 'HDEL', running)
     if keeps then
       local expires = now + group.retain
       local started = call('HGET', leaseKey, 'at')
@@ -385,7 +395,6 @@ for _, group in ipairs(groups) do
       byHash('j', group.handles, 'HDEL', addField)
       byHash('s', group.handles, 'HDEL', addField)
     end
-    inParts(group.tickets, 1000, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -443,11 +452,11 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken.
+-- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
 if token and ear ~= '' and shared > 0 then
   local told = {}
   for _, pick in ipairs(picks) do
-    if not told[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
+    if not told[pick.queue] then redis.pcall('SADD', named('idle:' .. pick.queue), ear) end
     told[pick.queue] = true
   end
 end
@@ -553,12 +562,16 @@ return 'OK'
 `
 
 export const look = `
--- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), then for each
--- question its name, how many values it has, and these. Answers { now, the name of the last commit, an answer for each question }.
--- Something was committed since: MRSTALE.
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), who reads, for how
+-- many ms nobody else may commit ('' for all may), then for each question its name, how many values it has, and these.
+-- Answers { now, the name of the last commit, an answer for each question }. Something was committed since: MRSTALE.
 local now = clock(ARGV[1])
 local commit = call('HGET', root, 'commit') or 'none'
 if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
+-- A full server refuses it, and then goes on as if it had not been asked for.
+if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
+  redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. string.format('%.17g', clock('') + tonumber(ARGV[4])))
+end
 
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
@@ -1057,7 +1070,7 @@ answers.scanPending = function(only, num, second, position, size)
 end
 
 local told = { string.format('%.17g', now), commit }
-local at = 3
+local at = 5
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])
   told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))
@@ -1067,13 +1080,14 @@ return told
 `
 
 export const write = `
--- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, then for each thing to do its name,
--- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, then for each thing to do
+-- its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
 -- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
 local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
 if last == ARGV[2] then return 'OK' end
 if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
 
 local deeds = {}
 
@@ -1093,6 +1107,11 @@ end
 -- No job of the kind was started or ended meanwhile.
 deeds.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+-- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
+deeds.free = function()
+  call('HDEL', root, 'turn')
 end
 
 deeds.call = function(command, key, ...)
@@ -1241,7 +1260,7 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 3
+local at = 4
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))

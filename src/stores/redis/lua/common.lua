@@ -23,6 +23,14 @@ local function clock(given)
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Who has lost to others too often may have the desk for itself for a while: 'name;until'.
+local function isFreeFor(name)
+  local turn = call('HGET', root, 'turn')
+  if not turn then return true end
+  local holder, till = string.match(turn, '^([^;]*);(.*)$')
+  return holder == name or tonumber(till) <= clock('')
+end
+
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(7%x%x%x)%-([89ab]%x%x%x)%-(%x+)$')

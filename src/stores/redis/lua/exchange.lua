@@ -180,6 +180,8 @@ for _, group in ipairs(groups) do
   if size > 0 then
     local leaseKey = named('l:' .. group.token)
     local keeps = group.retain > 0
+    -- First, for it frees memory: after it, a full server refuses nothing of what follows.
+    inParts(group.tickets, 1000, 'HDEL', running)
     if keeps then
       local expires = now + group.retain
       local started = call('HGET', leaseKey, 'at')
@@ -198,7 +200,6 @@ for _, group in ipairs(groups) do
       byHash('j', group.handles, 'HDEL', addField)
       byHash('s', group.handles, 'HDEL', addField)
     end
-    inParts(group.tickets, 1000, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -256,11 +257,11 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken.
+-- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
 if token and ear ~= '' and shared > 0 then
   local told = {}
   for _, pick in ipairs(picks) do
-    if not told[pick.queue] then call('SADD', named('idle:' .. pick.queue), ear) end
+    if not told[pick.queue] then redis.pcall('SADD', named('idle:' .. pick.queue), ear) end
     told[pick.queue] = true
   end
 end

@@ -1,10 +1,11 @@
--- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, then for each thing to do its name,
--- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, then for each thing to do
+-- its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
 -- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
 local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
 if last == ARGV[2] then return 'OK' end
 if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
 
 local deeds = {}
 
@@ -24,6 +25,11 @@ end
 -- No job of the kind was started or ended meanwhile.
 deeds.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+-- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
+deeds.free = function()
+  call('HDEL', root, 'turn')
 end
 
 deeds.call = function(command, key, ...)
@@ -172,7 +178,7 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 3
+local at = 4
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))
