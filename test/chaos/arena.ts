@@ -5,14 +5,15 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type EnqueueOptions, type JobDefinition, type JobState, Millrace } from 'millrace'
-import type { PostgresServer } from '../servers/postgres.js'
-import { check, type FinalJob, type Invariant, type Loss, type Violation } from './checker.js'
+import type { RedisCluster } from '../servers/redis-cluster.js'
+import { check, type FinalJob, type Invariant, type Loss, type Period, type Violation } from './checker.js'
 import type { ChildConfig } from './child.js'
 import type { JobRecord } from './contract.js'
-import { type EngineName, type Ground, integrity, openStore, type Place } from './engine.js'
+import { type EngineName, integrity, openStore } from './engine.js'
 import { Fleet, type Member } from './fleet.js'
 import { type Signature, type Work, work } from './jobs.js'
 import { type HistoryEvent, Journal, notEnqueued, readJournals, Tail } from './journal.js'
+import type { ChaosServer, Ground, Place } from './place.js'
 import type { ProducerConfig } from './producer-process.js'
 import type { Random } from './random.js'
 import { RecordingStore } from './recording-store.js'
@@ -45,6 +46,8 @@ export interface Judgement {
   readonly expectStale?: boolean
   /** The fault loses answers, so that the store asks again. */
   readonly repeats?: boolean
+  /** The fault makes the store forget what was written in these periods: what is lost is counted, not accused. */
+  readonly forgotten?: readonly Period[]
   /** How long processes may have something left to wait for when they are told to end. */
   readonly graceMs?: number
   /** Looks at what the checker does not know of; returns a note. */
@@ -97,10 +100,16 @@ export class Arena {
   }
 
   /** The one that the store is on; ours to kill. */
-  get server(): PostgresServer {
+  get server(): ChaosServer {
     const { server } = this.options.ground
     if (server === undefined) throw new Error(`engine ${this.options.engine} has no server`)
     return server
+  }
+
+  get cluster(): RedisCluster {
+    const { cluster } = this.options.ground
+    if (cluster === undefined) throw new Error(`engine ${this.options.engine} has no cluster`)
+    return cluster
   }
 
   /** Resolves when the worker has started. Armed ones may die before; that is not an error. */
@@ -263,6 +272,7 @@ export class Arena {
       limits: { drainMs: settings.drainLimitMs, recoveryMs: settings.recoveryLimitMs },
       allowedErrors: judgement.allowedErrors ?? [],
       repeats: judgement.repeats ?? false,
+      forgotten: judgement.forgotten ?? [],
     })
     const injected =
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })

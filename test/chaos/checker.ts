@@ -29,6 +29,12 @@ export interface Loss {
   readonly held: readonly string[]
 }
 
+/** Epoch milliseconds. */
+export interface Period {
+  readonly from: number
+  readonly to: number
+}
+
 export interface Evidence {
   readonly events: readonly HistoryEvent[]
   readonly jobs: readonly FinalJob[]
@@ -45,6 +51,12 @@ export interface Evidence {
    * `lost`, because it was the second one.
    */
   readonly repeats?: boolean
+  /**
+   * The server was made to forget what it wrote in these periods, as its setting allows. What was acknowledged in them may be
+   * lost and what completed in them may run again: both are counted, and jobs of which something happened then may contradict
+   * what was heard of them.
+   */
+  readonly forgotten?: readonly Period[]
 }
 
 export type Invariant =
@@ -97,7 +109,7 @@ export function check(evidence: Evidence): Verdict {
   checkOneTerminalWrite(history, accuse)
   checkOneLiveLease(evidence, history, accuse)
   checkWriters(evidence, history, accuse)
-  const ambiguous = checkConservation(evidence, history, accuse)
+  const ambiguous = checkConservation(evidence, history, lost, accuse)
   checkAttempts(evidence, accuse)
   checkDue(history, accuse)
   checkDrained(evidence, accuse)
@@ -120,13 +132,22 @@ interface JobHistory {
 
 interface History {
   readonly tried: Map<string, Event<'enqueue-try'>>
-  readonly acked: Set<string>
+  /** When it was acknowledged first. */
+  readonly acked: Map<string, number>
   readonly refused: Map<string, string>
   readonly jobs: Map<string, JobHistory>
+  /** Jobs that the server remembers all of. */
+  readonly remembered: Map<string, JobHistory>
 }
 
-function index({ events, repeats = false }: Evidence): History {
-  const history: History = { tried: new Map(), acked: new Set(), refused: new Map(), jobs: new Map() }
+function index({ events, repeats = false, forgotten = [] }: Evidence): History {
+  const history: History = {
+    tried: new Map(),
+    acked: new Map(),
+    refused: new Map(),
+    jobs: new Map(),
+    remembered: new Map(),
+  }
   const of = (id: string) => {
     const job = history.jobs.get(id) ?? { claims: [], starts: [], tries: [], results: [] }
     history.jobs.set(id, job)
@@ -139,7 +160,7 @@ function index({ events, repeats = false }: Evidence): History {
         if (!history.tried.has(event.id)) history.tried.set(event.id, event)
         break
       case 'enqueue-ack':
-        history.acked.add(event.id)
+        if (!history.acked.has(event.id)) history.acked.set(event.id, event.t)
         break
       case 'enqueue-refused':
         if (!(repeats && event.code === 'LEASE_LOST')) history.refused.set(event.id, event.code)
@@ -169,18 +190,25 @@ function index({ events, repeats = false }: Evidence): History {
         break
     }
   }
-  for (const { claims } of history.jobs.values()) {
-    claims.sort((a, b) => a.claimedAt - b.claimedAt || a.attempt - b.attempt || a.t - b.t)
+  for (const [id, job] of history.jobs) {
+    job.claims.sort((a, b) => a.claimedAt - b.claimedAt || a.attempt - b.attempt || a.t - b.t)
+    const moments = [...job.claims, ...job.tries, ...job.results]
+    if (!moments.some(({ t }) => isWithin(forgotten, t))) history.remembered.set(id, job)
   }
   return history
 }
 
+function isWithin(periods: readonly Period[], t: number): boolean {
+  return periods.some(({ from, to }) => from <= t && t <= to)
+}
+
 /** I1. Nothing is ever removed here (retention is an hour), so a job that was acknowledged has a row. */
-function checkNothingLost({ jobs }: Evidence, { acked }: History, accuse: Accuse): number {
+function checkNothingLost({ jobs, forgotten = [] }: Evidence, { acked }: History, accuse: Accuse): number {
   const found = new Set(jobs.map((job) => job.id))
-  const lost = [...acked].filter((id) => !found.has(id))
+  const missing = [...acked].filter(([id]) => !found.has(id))
+  const lost = missing.filter(([, t]) => !isWithin(forgotten, t)).map(([id]) => id)
   if (lost.length > 0) accuse('I1', `${lost.length} acknowledged jobs are lost: ${some(lost)}`)
-  return lost.length
+  return missing.length
 }
 
 /** I2. */
@@ -205,15 +233,18 @@ function checkNoRunAfterCompletion(evidence: Evidence, { jobs }: History, accuse
     evidence.jobs.map((job) => [job.id, job.state === 'completed' ? job.resultBy : undefined]),
   )
   const rerun: string[] = []
+  let excused = 0
   for (const [id, { claims, starts, results }] of jobs) {
     const accepted = results.find((result) => result.to === 'completed' && result.result === 'applied')
     const token = accepted?.token ?? writers.get(id)
     const completing = claims.find((claim) => claim.token === token)
     if (completing === undefined) continue
-    for (const start of starts) if (isLater(start, completing)) rerun.push(id)
+    const again = starts.filter((start) => isLater(start, completing))
+    if (accepted !== undefined && isWithin(evidence.forgotten ?? [], accepted.t)) excused += again.length
+    else rerun.push(...again.map(() => id))
   }
   if (rerun.length > 0) accuse('I3', `${rerun.length} starts of jobs that had completed: ${some(rerun)}`)
-  return rerun.length
+  return rerun.length + excused
 }
 
 function isLater(lease: Lease, other: Lease): boolean {
@@ -222,13 +253,13 @@ function isLater(lease: Lease, other: Lease): boolean {
 
 /** I3. A settlement is stale when its lease was given to another, or taken away, before it was even tried. */
 function checkStaleWrites(
-  { jobs }: History,
+  { remembered }: History,
   accuse: Accuse,
 ): { staleAttempts: number; refusedStale: number } {
   let staleAttempts = 0
   let refusedStale = 0
   const accepted: string[] = []
-  for (const [id, job] of jobs) {
+  for (const [id, job] of remembered) {
     for (const [i, attempt] of job.tries.entries()) {
       if (attempt.rescue || !wasSuperseded(job, attempt)) continue
       const result = answerTo(job, attempt, i)
@@ -256,11 +287,11 @@ function answerTo({ tries, results }: JobHistory, { token }: Event<'settle-try'>
 }
 
 /** I4. */
-function checkOneTerminalWrite({ jobs }: History, accuse: Accuse): void {
+function checkOneTerminalWrite({ remembered }: History, accuse: Accuse): void {
   const final: readonly JobState[] = ['completed', 'dead', 'cancelled']
   const ended: string[] = []
   const settled: string[] = []
-  for (const [id, { results }] of jobs) {
+  for (const [id, { results }] of remembered) {
     const applied = results.filter((result) => result.result !== 'lost')
     if (applied.filter((result) => final.includes(result.to)).length > 1) ended.push(id)
     if (new Set(applied.map((result) => result.token)).size < applied.length) settled.push(id)
@@ -272,11 +303,11 @@ function checkOneTerminalWrite({ jobs }: History, accuse: Accuse): void {
 }
 
 /** I4. Before a job is claimed again, somebody must have tried to end the lease before. */
-function checkOneLiveLease({ repeats = false }: Evidence, { jobs }: History, accuse: Accuse): void {
+function checkOneLiveLease({ repeats = false }: Evidence, { remembered }: History, accuse: Accuse): void {
   const tokens = new Set<string>()
   const twice: string[] = []
   const overlapping: string[] = []
-  for (const [id, job] of jobs) {
+  for (const [id, job] of remembered) {
     for (const [i, claim] of job.claims.entries()) {
       if (tokens.has(claim.token)) twice.push(claim.token)
       tokens.add(claim.token)
@@ -312,12 +343,13 @@ function couldHaveEnded(
 }
 
 /** I3, I4. What the final state shows was written under the lease whose completion was accepted. */
-function checkWriters({ jobs }: Evidence, { jobs: histories }: History, accuse: Accuse): void {
+function checkWriters({ jobs }: Evidence, { remembered }: History, accuse: Accuse): void {
   const results: string[] = []
   const progress: string[] = []
   for (const { id, state, resultBy, progressBy } of jobs) {
     if (state !== 'completed' || resultBy === undefined) continue
-    const accepted = histories
+    if (!remembered.has(id)) continue
+    const accepted = remembered
       .get(id)
       ?.results.find((r) => r.to === 'completed' && r.result === 'applied')?.token
     if (accepted !== undefined && accepted !== resultBy) results.push(id)
@@ -331,12 +363,14 @@ function checkWriters({ jobs }: Evidence, { jobs: histories }: History, accuse: 
 
 /** I5, and the store's own counts tell the same. */
 function checkConservation(
-  { jobs, counts }: Evidence,
+  { jobs, counts, forgotten = [] }: Evidence,
   { tried, acked, refused }: History,
+  lost: number,
   accuse: Accuse,
 ): number {
+  const excused = forgotten.length > 0 ? lost : 0
   const ambiguous = [...tried.keys()].filter((id) => !acked.has(id) && !refused.has(id)).length
-  if (jobs.length < acked.size || jobs.length > acked.size + ambiguous) {
+  if (jobs.length < acked.size - excused || jobs.length > acked.size + ambiguous) {
     accuse('I5', `${jobs.length} jobs, acknowledged ${acked.size}, ambiguous ${ambiguous}`)
   }
   const byState: Record<string, number> = {}
@@ -358,9 +392,9 @@ function checkAttempts({ jobs }: Evidence, accuse: Accuse): void {
 }
 
 /** I11. A delay counts from a moment after the call, so the time of the call plus the delay is a lower bound. */
-function checkDue({ tried, jobs }: History, accuse: Accuse): void {
+function checkDue({ tried, remembered }: History, accuse: Accuse): void {
   const early: string[] = []
-  for (const [id, { claims, starts, tries, results }] of jobs) {
+  for (const [id, { claims, starts, tries, results }] of remembered) {
     const enqueued = tried.get(id)
     const due = enqueued === undefined ? 0 : enqueued.t + enqueued.delay
     for (const start of starts) if (start.t < due) early.push(`${id} by ${due - start.t} ms`)

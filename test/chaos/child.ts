@@ -1,4 +1,4 @@
-import type { Place } from './engine.js'
+import type { Place } from './place.js'
 
 /** What every child process needs to know. */
 export interface ChildConfig {

@@ -5,52 +5,16 @@ import type { Store } from 'millrace'
 import { PostgresStore } from 'millrace/postgres'
 import { SqliteStore } from 'millrace/sqlite'
 import pg from 'pg'
-import { type PostgresServer, startPostgres } from '../servers/postgres.js'
-import { type Hog, startHog } from './hog.js'
+import { startPostgres } from '../servers/postgres.js'
+import { startHog } from './hog.js'
+import type { Engine, Place, PostgresPlace, RedisPlace, SqlitePlace } from './place.js'
+import { redis, redisCluster } from './redis-engine.js'
 import { settings } from './settings.js'
-
-/** Where the jobs of one run are; plain data, so that it can be handed to a child process. */
-export type Place = SqlitePlace | PostgresPlace
-
-export interface SqlitePlace {
-  readonly engine: 'sqlite'
-  readonly file: string
-}
-
-export interface PostgresPlace {
-  readonly engine: 'postgres'
-  readonly url: string
-  readonly schema: string
-  /** The store uses a pool of its process, and so does somebody who takes all of its connections. */
-  readonly hog?: Hog
-}
-
-/** What all runs on one engine share. */
-export interface Ground {
-  /** A fresh one, where there are no jobs yet. */
-  place(folder: string): Place
-  /** Ours to kill. */
-  readonly server: PostgresServer | undefined
-  close(): Promise<void>
-}
-
-interface Engine<P extends Place> {
-  /** `settings` of its server, where it has one. */
-  prepare(settings: Readonly<Record<string, string>>): Promise<Ground>
-  store(place: P): Store
-  /** 'ok', or what is damaged. */
-  integrity(place: P): Promise<string>
-  /** Whether somebody else can write now, or will soon although the process that stands in the way is stopped. */
-  writable(place: P): boolean
-  /** How long it takes at most, more or less, to open a fresh place. */
-  readonly openMs: number
-}
 
 const sqlite: Engine<SqlitePlace> = {
   openMs: 40,
   prepare: async () => ({
     place: (folder) => ({ engine: 'sqlite', file: join(folder, 'jobs.db') }),
-    server: undefined,
     close: async () => {},
   }),
   store: ({ file }) => new SqliteStore({ file }),
@@ -122,20 +86,24 @@ async function damageOf(client: pg.Client, schema: string): Promise<string> {
   }
 }
 
-export const engines = { sqlite, postgres }
+export const engines = { sqlite, postgres, redis, 'redis-cluster': redisCluster }
 
 export type EngineName = keyof typeof engines
 
 export function openStore(place: Place): Store {
-  return place.engine === 'sqlite' ? sqlite.store(place) : postgres.store(place)
+  return engineOf(place).store(place)
 }
 
 export function integrity(place: Place): Promise<string> {
-  return place.engine === 'sqlite' ? sqlite.integrity(place) : postgres.integrity(place)
+  return engineOf(place).integrity(place)
 }
 
 export function writable(place: Place): boolean {
-  return place.engine === 'sqlite' ? sqlite.writable(place) : postgres.writable(place)
+  return engineOf(place).writable(place)
+}
+
+function engineOf<P extends Place>(place: P): Engine<P> {
+  return engines[place.engine] as Engine<never>
 }
 
 export function sqliteFile(place: Place): string {
@@ -145,6 +113,13 @@ export function sqliteFile(place: Place): string {
 
 export function postgresPlace(place: Place): PostgresPlace {
   if (place.engine !== 'postgres') throw new Error('this fault is for a server only')
+  return place
+}
+
+/** On one server, which has an address. */
+export function servedPlace(place: Place): PostgresPlace | RedisPlace {
+  if (place.engine !== 'postgres' && place.engine !== 'redis')
+    throw new Error('this fault is for a server only')
   return place
 }
 

@@ -18,10 +18,13 @@ import { lockedTable, longTransaction } from './faults/locks.js'
 import { networkFaults } from './faults/network.js'
 import { poolerFaults } from './faults/pgbouncer.js'
 import { poisons } from './faults/poison.js'
+import { flushedScripts, killedClients, outOfMemory } from './faults/redis.js'
+import { clusterFaults } from './faults/redis-cluster.js'
+import { everysecFaults } from './faults/redis-loss.js'
 import { replyDropped } from './faults/reply-dropped.js'
 import { sandboxes, suspect } from './faults/sandbox.js'
 import { killAdvance } from './faults/schedules.js'
-import { absentServer, killServer, outage, terminatedBackends } from './faults/server.js'
+import { absentServer, killServer, outage, shortOutage, terminatedBackends } from './faults/server.js'
 import { sigterm, sigtermDeadline, sigtermTwice } from './faults/shutdown.js'
 import { killsAtSteps } from './faults/steps.js'
 import { transactionFaults } from './faults/transactions.js'
@@ -53,8 +56,13 @@ const faults: readonly Fault[] = [
   sigtermTwice,
   sigtermDeadline,
   killServer,
+  ...everysecFaults,
   terminatedBackends,
+  killedClients,
+  flushedScripts,
+  outOfMemory,
   ...networkFaults,
+  shortOutage,
   outage,
   absentServer,
   maxConnections,
@@ -63,8 +71,10 @@ const faults: readonly Fault[] = [
   ...transactionFaults,
   longTransaction,
   lockedTable,
+  ...clusterFaults,
 ]
 
+/** Processes cannot see that their server is one of a cluster, so there it is only the cluster that fails. */
 export function faultsOf(engine: EngineName): readonly Fault[] {
-  return faults.filter(({ engines }) => engines?.includes(engine) ?? true)
+  return faults.filter(({ engines }) => engines?.includes(engine) ?? engine !== 'redis-cluster')
 }

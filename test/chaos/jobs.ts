@@ -170,10 +170,14 @@ export function makeJobs(stage: Stage): AnyJob[] {
       ...policy(),
       run: (input, context) => runStepped(stage, input, context),
     }),
-    defineJob<BookedWork>({
-      ...bookedPolicy(),
-      run: (input, context) => runBooked(stage, input, context),
-    }),
+    ...(stage.store.capabilities.transactions
+      ? [
+          defineJob<BookedWork>({
+            ...bookedPolicy(),
+            run: (input, context) => runBooked(stage, input, context),
+          }),
+        ]
+      : []),
     defineJob<FannedWork>({
       name: fanned.name,
       ...policy(),

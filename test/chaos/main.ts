@@ -1,6 +1,6 @@
 /**
- * npm run chaos -- --engine sqlite|postgres [--only FAULT]... [--kills N] [--seed S]
- *                  [--outage SECONDS] [--set NAME=VALUE]... [--json FILE] [--keep]
+ * npm run chaos -- --engine sqlite|postgres|redis|redis-cluster [--only FAULT]... [--kills N]
+ *                  [--seed S] [--outage SECONDS] [--set NAME=VALUE]... [--json FILE] [--keep]
  *
  * Real processes on one store, killed, frozen, starved and poisoned, and its server and network with them; one checker
  * over what they wrote down. --kills is the number of all kills, shared by the faults that are chosen; without it, each
@@ -18,7 +18,7 @@ import { faultsOf } from './faults.js'
 import { Random } from './random.js'
 import { emptyRow, headLine, type Row, rowLine } from './row.js'
 
-const fullRun = { sqlite: 340, postgres: 380 } as const
+const fullRun = { sqlite: 340, postgres: 380, redis: 400, 'redis-cluster': 30 } as const
 const shownViolations = 8
 
 const options = readOptions()

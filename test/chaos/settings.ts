@@ -13,6 +13,7 @@ export const settings = {
   resumeLimitMs: 20_000,
   /** Shorter than the product's own for the same reason: a server that says nothing is given up after 7 s. */
   postgres: { statementTimeout: 5_000, lockTimeout: 1_000, idleInTransactionTimeout: 2_000 },
+  redis: { commandTimeout: 5_000 },
   /** An armed process that met no fail point by then is killed as it is. */
   patienceMs: 10_000,
   /** Jobs of a flow of several writes besides the one that it leads to, and how long such a flow may stay unfinished. */

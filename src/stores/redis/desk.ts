@@ -27,6 +27,10 @@ const wakes = 10
 /** How often a verb is done again because others were quicker. */
 const mostConflicts = 500
 
+/** After so many, it asks that nobody else writes meanwhile: those who are always busy would be quicker for ever. */
+const patientConflicts = 3
+const turnMs = { each: 20, most: 2_000 } as const
+
 export interface DeskOptions {
   /** Jobs that are likely to be asked for at once. */
   readonly count?: number
@@ -56,14 +60,21 @@ export class Desk {
   }
 
   work<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<Done<T>> {
-    const work = this.#turn.then(() => untilDone(() => this.#write(verb, options)))
+    const work = this.#turn.then(() =>
+      untilDone((conflicts) => this.#write(verb, options, turnAfter(conflicts))),
+    )
     this.#turn = work.catch(() => {})
     return work
   }
 
   /** Reads only. */
   async look<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<T> {
-    const { done } = await untilDone(() => this.#try(verb, options))
+    const { done } = await untilDone(async (conflicts) => {
+      const turn = turnAfter(conflicts)
+      const tried = await this.#try(verb, options, turn)
+      await this.#giveUp(turn)
+      return tried
+    })
     return done.result
   }
 
@@ -72,28 +83,36 @@ export class Desk {
     return (await this.#ask('', questions)).now
   }
 
-  async #write<T>(verb: Verb<T>, options: DeskOptions): Promise<Done<T>> {
-    const { done, commits } = await this.#try(verb, options)
+  async #write<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<Done<T>> {
+    const { done, commit } = await this.#try(verb, options, turn)
     const deeds = writings(done.tables)
     done.tables.signals.tell()
-    if (deeds.isEmpty) return done
+    if (deeds.isEmpty) {
+      await this.#giveUp(turn)
+      return done
+    }
     for (const signal of done.tables.news) {
       if (signal.type === 'ready')
         for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
     }
-    await this.#connection.run(scripts.write, [commits, newToken(), ...deeds.args()])
+    await this.#connection.run(scripts.write, [commit, newToken(), this.#ear, ...deeds.args()])
     return done
   }
 
-  async #try<T>(verb: Verb<T>, options: DeskOptions): Promise<{ done: Done<T>; commits: string }> {
+  /** Nothing was written, so others do not know yet that they may have theirs. */
+  async #giveUp(turn: Turn): Promise<void> {
+    if (turn !== '') await this.#ask('', [], 0)
+  }
+
+  async #try<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<{ done: Done<T>; commit: string }> {
     const { count = 1, renewsByTaking = false, needs = new Needs(), fresh, like } = options
     const page = new Page(true, fresh)
     if (like !== undefined) this.#habits.expect(like, needs, count)
     const first = [...kindSheets(page), number(page)]
-    const { now, commits } = await this.#ask('', first)
+    const { now, commit } = await this.#ask('', first, turn)
     page.now = now
-    if (!needs.isEmpty) await this.#ask(commits, questionsFor(page, needs))
+    if (!needs.isEmpty) await this.#ask(commit, questionsFor(page, needs), turn)
     const done = await tryOn({
       page,
       verb,
@@ -101,33 +120,45 @@ export class Desk {
       renewsByTaking,
       surplus: this.#surplus,
       read: async (missing) => {
-        await this.#ask(commits, questionsFor(page, missing))
+        await this.#ask(commit, questionsFor(page, missing), turn)
       },
     })
     if (like !== undefined) this.#habits.learn(like, page.found)
-    return { done, commits }
+    return { done, commit }
   }
 
-  /** `commits`: as they were when the first question was asked; '' for that one. */
-  async #ask(commits: string, questions: readonly Question[]): Promise<{ now: number; commits: string }> {
+  /** `commit`: the last one when the first question was asked; '' for that one. */
+  async #ask(
+    commit: string,
+    questions: readonly Question[],
+    turn: Turn = '',
+  ): Promise<{ now: number; commit: string }> {
     const args = questions.flatMap(({ name, values = [] }) => [name, values.length, ...values])
     const [now, seen, ...answers] = (await this.#connection.run(
       scripts.look,
-      [this.#clock?.now() ?? '', commits, ...args],
+      [this.#clock?.now() ?? '', commit, this.#ear, turn, ...args],
       { durable: false },
     )) as [string, string, ...never[]]
     questions.forEach(({ take }, i) => {
       take(answers[i] as never)
     })
-    return { now: Number(now), commits: seen }
+    return { now: Number(now), commit: seen }
   }
 }
 
+/** For how many ms nobody else may write; '' for all may. */
+type Turn = number | ''
+
+/** Longer each time: who is far away needs more. */
+function turnAfter(conflicts: number): Turn {
+  return conflicts < patientConflicts ? '' : Math.min(turnMs.most, conflicts * turnMs.each)
+}
+
 /** Work is done again when others were quicker. */
-async function untilDone<T>(work: () => Promise<T>): Promise<T> {
+async function untilDone<T>(work: (conflicts: number) => Promise<T>): Promise<T> {
   for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
     try {
-      return await work()
+      return await work(conflicts)
     } catch (error) {
       if (!(error instanceof Stale || isRefused(error, 'MRSTALE'))) throw error
       await sleep(Math.random() * Math.min(50, 1 + conflicts))

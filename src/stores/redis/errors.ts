@@ -26,6 +26,15 @@ export class ReadOnlyServer extends Error {
   }
 }
 
+/** What our scripts say as well: most of the keys may be on another server still. */
+export class NoRoot extends Error {
+  override readonly name = 'ReplyError'
+
+  constructor() {
+    super('NOROOT there are jobs, and the key that always exists is missing')
+  }
+}
+
 /** It was done, but fewer have it than the durability asks for. */
 export class NotConfirmed extends Error {
   override readonly name = 'NotConfirmed'
@@ -90,6 +99,7 @@ const elsewhere = new Set([
   'UNBLOCKED', // it has become a replica while we waited
   'MOVED',
   'CLUSTERDOWN',
+  'NOROOT', // the next greeting makes the root, if nothing else is there either
 ])
 
 /** What else a server says that is full, or a replica. */
@@ -182,6 +192,7 @@ function hint(code: string | undefined): string {
   if (code === 'MISCONF') return 'check the disk of the server'
   if (code === 'NOREPLICAS') return 'check the replicas, or lower min-replicas-to-write'
   if (code === 'TRYAGAIN' || code === 'ASK') return 'wait until its slot has been moved'
+  if (code === 'NOROOT') return 'check that the cluster has moved all keys of the slot to the same node'
   if (code === 'CLUSTERDOWN') return 'check that all slots of the cluster are served'
   return 'check that the server is up and its address is right'
 }

@@ -1,5 +1,5 @@
 import { MillraceError } from '../../core/errors.js'
-import { isReply, ReadOnlyServer } from './errors.js'
+import { isReply, NoRoot, ReadOnlyServer } from './errors.js'
 import type { Line } from './line.js'
 
 /** The layout of the keys. A store of a later one was written by a newer Millrace. */
@@ -7,7 +7,8 @@ const format = 1
 
 /**
  * Refuses a server that is a replica or does not have this shard, and makes the key that every script names: without
- * it a cluster could not tell that a slot is only half there.
+ * it a cluster could not tell that a slot is only half there. It counts what was made; so where something is left without
+ * it, another one would count from the start.
  */
 export async function greetOrLeave(line: Line, root: string): Promise<void> {
   try {
@@ -19,13 +20,15 @@ export async function greetOrLeave(line: Line, root: string): Promise<void> {
 }
 
 async function greet(line: Line, root: string): Promise<void> {
-  const [found, replication] = await line.ask([
+  const [found, rest, replication] = await line.ask([
     ['HGET', root, 'format'],
+    ['EXISTS', `${root}:queues`],
     ['INFO', 'replication'],
   ])
   if (isReply(found)) throw found
   // Where INFO is forbidden, the first write finds out.
   if (/^role:slave/m.test(String(replication))) throw new ReadOnlyServer()
+  if (found === null && rest === 1) throw new NoRoot()
   checkFormat(found ?? (await made(line, root)))
 }
 

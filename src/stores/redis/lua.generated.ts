@@ -15,6 +15,9 @@ local root = KEYS[1]
 local call = redis.call
 local sub, byte, format = string.sub, string.byte, string.format
 
+-- Somebody has emptied the server, or what it has of the slot is not all.
+if call('EXISTS', root) == 0 then return redis.error_reply('NOROOT the key that always exists does not') end
+
 local function named(name)
   return root .. ':' .. name
 end
@@ -24,6 +27,14 @@ local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Who has lost to others too often may have the desk for itself for a while: 'name;until'.
+local function isFreeFor(name)
+  local turn = call('HGET', root, 'turn')
+  if not turn then return true end
+  local holder, till = string.match(turn, '^([^;]*);(.*)$')
+  return holder == name or tonumber(till) <= clock('')
 end
 
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
@@ -425,6 +436,8 @@ for _, group in ipairs(groups) do
     local leaseKey = named('l:' .. group.token)
     local spreads = spread(group.tickets, 11)
     local keeps = group.retain > 0
+    -- First, for it frees memory: after it, a full server refuses nothing of what follows.
+    inParts(group.tickets, 'HDEL', running)
     if keeps then
       local expires = now + group.retain
       local head = padded(call('HGET', leaseKey, 'at') .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
@@ -443,7 +456,6 @@ for _, group in ipairs(groups) do
         if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(spreaded.fields)) end
       end
     end
-    inParts(group.tickets, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -507,9 +519,9 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken.
+-- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
 if token and ear ~= '' and shared > 0 then
-  for _, queue in ipairs(queues) do call('SADD', named('idle:' .. queue), ear) end
+  for _, queue in ipairs(queues) do redis.pcall('SADD', named('idle:' .. queue), ear) end
 end
 
 local told = {}
@@ -612,12 +624,16 @@ return 'OK'
 `
 
 export const look = `
--- What the desk reads. ARGV: now, the number of commits that the desk had when it began to read ('' for the first time), then for
--- each question its name, how many values it has, and these. Answers { now, commits, an answer for each question }.
--- Something was committed since: MRSTALE.
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), who reads, for how
+-- many ms nobody else may commit ('' for all may), then for each question its name, how many values it has, and these.
+-- Answers { now, the name of the last commit, an answer for each question }. Something was committed since: MRSTALE.
 local now = clock(ARGV[1])
-local commits = call('HGET', root, 'commits') or '0'
-if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
+local commit = call('HGET', root, 'commit') or 'none'
+if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
+-- A full server refuses it, and then goes on as if it had not been asked for.
+if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
+  redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
+end
 
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
@@ -1115,8 +1131,8 @@ answers.scanPending = function(only, num, second, position, size)
   return scanned(tickets, places, false)
 end
 
-local told = { format('%.17g', now), commits }
-local at = 3
+local told = { format('%.17g', now), commit }
+local at = 5
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])
   told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))
@@ -1156,13 +1172,14 @@ return { told(work), told(due), told(slot) }
 `
 
 export const write = `
--- What the desk writes. ARGV: the number of commits that the desk had when it began to read, a name for this one, then for each thing to do its name,
--- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
--- when a job that was taken for new exists.
-local seen = call('HMGET', root, 'commits', 'commit')
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, then for each thing to do
+-- its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
+-- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
+local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
-if seen[2] == ARGV[2] then return 'OK' end
-if (seen[1] or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if last == ARGV[2] then return 'OK' end
+if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
 
 local deeds = {}
 
@@ -1190,6 +1207,11 @@ end
 
 deeds.wait = function(ticket, wait)
   call('HSET', asTable('waits'), ticket, wait)
+end
+
+-- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
+deeds.free = function()
+  call('HDEL', root, 'turn')
 end
 
 deeds.call = function(command, key, ...)
@@ -1338,14 +1360,13 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 3
+local at = 4
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))
   if refusal then return redis.error_reply(refusal) end
   at = at + 2 + size
 end
-call('HINCRBY', root, 'commits', 1)
 call('HSET', root, 'commit', ARGV[2])
 return 'OK'
 `

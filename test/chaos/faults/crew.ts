@@ -1,6 +1,6 @@
 import type { Arena, Judgement } from '../arena.js'
-import type { Place } from '../engine.js'
 import type { Member } from '../fleet.js'
+import type { Place } from '../place.js'
 import type { Row } from '../row.js'
 
 /** Processes at work that nobody restarts. */

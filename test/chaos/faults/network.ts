@@ -1,7 +1,7 @@
 /** The network between the processes and the server fails and heals; the harness itself has a line of its own. */
 import { type FaultyProxy, startProxy } from '../../servers/proxy.js'
 import { type Arena, sleep } from '../arena.js'
-import { postgresPlace } from '../engine.js'
+import { servedPlace } from '../engine.js'
 import { fault } from '../fault.js'
 import type { Row } from '../row.js'
 import { settings } from '../settings.js'
@@ -26,12 +26,12 @@ const kinds: readonly NetworkFault[] = [
 ]
 
 export const networkFaults = kinds.map((kind) =>
-  fault(kind.name, 0, (arena) => attack(arena, kind), ['postgres']),
+  fault(kind.name, 0, (arena) => attack(arena, kind), ['postgres', 'redis']),
 )
 
 async function attack(arena: Arena, { rounds: full, ms, harm }: NetworkFault): Promise<Row> {
   const rounds = roundsOf(arena, full)
-  const place = postgresPlace(arena.place)
+  const place = servedPlace(arena.place)
   const network = await startProxy(place.url)
   try {
     const crew = await startCrew(arena, { ...place, url: network.through(place.url) })

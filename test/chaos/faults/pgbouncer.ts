@@ -1,8 +1,9 @@
 /** PgBouncer in transaction mode stands before the server: workers are killed behind it, and it is killed itself. */
 import { type PgBouncer, startPgBouncer } from '../../servers/pgbouncer.js'
 import { type Arena, sleep } from '../arena.js'
-import { type Place, postgresPlace } from '../engine.js'
+import { postgresPlace } from '../engine.js'
 import { type Fault, fault } from '../fault.js'
+import type { Place } from '../place.js'
 import type { Row } from '../row.js'
 import { startCrew } from './crew.js'
 

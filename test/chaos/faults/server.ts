@@ -20,7 +20,23 @@ export const killServer = fault(
     }
     return crew.judge({ injected: arena.kills, repeats: true })
   },
-  ['postgres'],
+  ['postgres', 'redis'],
+)
+
+/** Nobody is shown anything: patience outlasts it. */
+export const shortOutage = fault(
+  'outage-short',
+  0,
+  async (arena) => {
+    const ms = Math.min(20_000, arena.options.outageMs)
+    const crew = await startCrew(arena)
+    await sleep(1_000)
+    await arena.server.kill()
+    await sleep(ms)
+    await arena.heal(crew.members, () => arena.server.start())
+    return crew.judge({ injected: 1, repeats: true, note: `${ms / 1000} s` })
+  },
+  ['redis'],
 )
 
 /** Longer than all patience: errors are shown, and when it is over the same processes go on. */
@@ -44,7 +60,7 @@ export const outage = fault(
       },
     })
   },
-  ['postgres'],
+  ['postgres', 'redis'],
 )
 
 /** Everybody else is there first. */
@@ -58,7 +74,7 @@ export const absentServer = fault(
     await arena.heal(crew.members, () => arena.server.start())
     return crew.judge({ injected: 1, repeats: true, note: 'absent for 4 s from the start' })
   },
-  ['postgres'],
+  ['postgres', 'redis'],
 )
 
 /** All connections at once, idle or at work, again and again. */

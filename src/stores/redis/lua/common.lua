@@ -12,6 +12,9 @@ local root = KEYS[1]
 local call = redis.call
 local sub, byte, format = string.sub, string.byte, string.format
 
+-- Somebody has emptied the server, or what it has of the slot is not all.
+if call('EXISTS', root) == 0 then return redis.error_reply('NOROOT the key that always exists does not') end
+
 local function named(name)
   return root .. ':' .. name
 end
@@ -21,6 +24,14 @@ local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Who has lost to others too often may have the desk for itself for a while: 'name;until'.
+local function isFreeFor(name)
+  local turn = call('HGET', root, 'turn')
+  if not turn then return true end
+  local holder, till = string.match(turn, '^([^;]*);(.*)$')
+  return holder == name or tonumber(till) <= clock('')
 end
 
 -- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.

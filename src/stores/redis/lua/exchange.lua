@@ -222,6 +222,8 @@ for _, group in ipairs(groups) do
     local leaseKey = named('l:' .. group.token)
     local spreads = spread(group.tickets, 11)
     local keeps = group.retain > 0
+    -- First, for it frees memory: after it, a full server refuses nothing of what follows.
+    inParts(group.tickets, 'HDEL', running)
     if keeps then
       local expires = now + group.retain
       local head = padded(call('HGET', leaseKey, 'at') .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
@@ -240,7 +242,6 @@ for _, group in ipairs(groups) do
         if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(spreaded.fields)) end
       end
     end
-    inParts(group.tickets, 'HDEL', running)
     if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
       call('DEL', leaseKey)
       call('SREM', named('w:' .. worker), group.token)
@@ -304,9 +305,9 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken.
+-- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
 if token and ear ~= '' and shared > 0 then
-  for _, queue in ipairs(queues) do call('SADD', named('idle:' .. queue), ear) end
+  for _, queue in ipairs(queues) do redis.pcall('SADD', named('idle:' .. queue), ear) end
 end
 
 local told = {}

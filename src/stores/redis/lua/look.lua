@@ -1,9 +1,13 @@
--- What the desk reads. ARGV: now, the number of commits that the desk had when it began to read ('' for the first time), then for
--- each question its name, how many values it has, and these. Answers { now, commits, an answer for each question }.
--- Something was committed since: MRSTALE.
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), who reads, for how
+-- many ms nobody else may commit ('' for all may), then for each question its name, how many values it has, and these.
+-- Answers { now, the name of the last commit, an answer for each question }. Something was committed since: MRSTALE.
 local now = clock(ARGV[1])
-local commits = call('HGET', root, 'commits') or '0'
-if ARGV[2] ~= '' and ARGV[2] ~= commits then return redis.error_reply('MRSTALE others have written meanwhile') end
+local commit = call('HGET', root, 'commit') or 'none'
+if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
+-- A full server refuses it, and then goes on as if it had not been asked for.
+if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
+  redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
+end
 
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
@@ -501,8 +505,8 @@ answers.scanPending = function(only, num, second, position, size)
   return scanned(tickets, places, false)
 end
 
-local told = { format('%.17g', now), commits }
-local at = 3
+local told = { format('%.17g', now), commit }
+local at = 5
 while at <= #ARGV do
   local name, size = ARGV[at], tonumber(ARGV[at + 1])
   told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))

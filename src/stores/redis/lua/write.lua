@@ -1,10 +1,11 @@
--- What the desk writes. ARGV: the number of commits that the desk had when it began to read, a name for this one, then for each thing to do its name,
--- how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
--- when a job that was taken for new exists.
-local seen = call('HMGET', root, 'commits', 'commit')
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, then for each thing to do
+-- its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
+-- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
+local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
-if seen[2] == ARGV[2] then return 'OK' end
-if (seen[1] or '0') ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if last == ARGV[2] then return 'OK' end
+if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
 
 local deeds = {}
 
@@ -32,6 +33,11 @@ end
 
 deeds.wait = function(ticket, wait)
   call('HSET', asTable('waits'), ticket, wait)
+end
+
+-- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
+deeds.free = function()
+  call('HDEL', root, 'turn')
 end
 
 deeds.call = function(command, key, ...)
@@ -180,13 +186,12 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 3
+local at = 4
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))
   if refusal then return redis.error_reply(refusal) end
   at = at + 2 + size
 end
-call('HINCRBY', root, 'commits', 1)
 call('HSET', root, 'commit', ARGV[2])
 return 'OK'

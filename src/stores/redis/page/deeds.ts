@@ -1,6 +1,8 @@
 /** Something that write.lua does, with its values. */
 export type Deed = readonly [name: string, ...values: (string | number)[]]
 
+const free: Deed = ['free']
+
 /** What is to be done: first all that has to be so, then what is written. */
 export class Deeds {
   readonly #checks: Deed[] = []
@@ -23,8 +25,10 @@ export class Deeds {
     return this.#writes.length === 0
   }
 
-  /** As write.lua reads them. */
+  /** As write.lua reads them. A full server takes no new jobs; what ends or removes jobs it must take. */
   args(): (string | number)[] {
-    return [...this.#checks, ...this.#writes].flatMap(([name, ...values]) => [name, values.length, ...values])
+    const isAdding = this.#checks.some(([name]) => name === 'new')
+    const writes = isAdding ? [...this.#writes, free] : [free, ...this.#writes]
+    return [...this.#checks, ...writes].flatMap(([name, ...values]) => [name, values.length, ...values])
   }
 }
