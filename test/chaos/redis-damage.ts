@@ -93,12 +93,13 @@ async function read(redis: Redis, root: string): Promise<Contents> {
     switch (letter) {
       case 'j':
         for (const [field, body] of Object.entries(await redis.hgetall(full))) {
-          const [kind = '', seq] = body.split(';')
-          found.kinds.set(Number(seq).toString(16).padStart(11, '0') + name + field, kind)
+          const [kind = '', position = ''] = body.split(';')
+          found.kinds.set(position + name + field, kind)
         }
         break
       case 'running':
         for (const [ticket, token] of Object.entries(await redis.hgetall(full))) {
+          if (ticket === '') continue // it makes the hash a table
           put([ticket], 'running')
           found.tokens.set(ticket, token.replace(/\*$/, ''))
         }
