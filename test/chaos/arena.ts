@@ -258,6 +258,8 @@ export class Arena {
     const drainedAfterMs = empty ? Date.now() - healedAt : undefined
     await this.#endProcesses(judgement.graceMs ?? 0)
 
+    const state = await integrity(this.place)
+    if (state !== 'ok') this.accuse('damage', `the store is damaged: ${state}`)
     const jobs = (await Promise.all(allStates.map((state) => this.#list(state)))).flat().map(toFinal)
     const counts = await this.counts()
     await this.mill.close()
@@ -278,8 +280,6 @@ export class Arena {
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })
     const finding = await judgement.inspect?.({ events, jobs })
     for (const text of this.fleet.crashes) this.accuse('crash', text)
-    const state = await integrity(this.place)
-    if (state !== 'ok') this.accuse('damage', `the store is damaged: ${state}`)
     if (injected === 0) this.accuse('harness', 'no fault was injected')
     if (judgement.expectStale && verdict.staleAttempts === 0)
       this.accuse('harness', 'no stale write was tried')

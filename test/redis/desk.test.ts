@@ -1,11 +1,16 @@
 /** Many want to write at the desk: whoever is slower comes to its turn too. */
-import { expect, test } from 'vitest'
+import { RedisStore } from 'millrace/redis'
+import { expect, onTestFinished, test } from 'vitest'
 import { configure } from '../../src/stores/ledger/configure.js'
+import { sweep } from '../../src/stores/ledger/sweep.js'
 import type { Connection } from '../../src/stores/redis/connection.js'
 import { Desk } from '../../src/stores/redis/desk.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
 import type { Shard } from '../../src/stores/redis/shard.js'
-import { freshPrefix, open } from './redis.js'
+import { claim } from '../../src/testing/conformance/helpers.js'
+import { newJob } from '../new-job.js'
+import { ask } from '../servers/redis-process.js'
+import { freshPrefix, open, serverUrl } from './redis.js'
 
 test('others that write whenever they can do so before each of its writes', async () => {
   const prefix = freshPrefix()
@@ -22,6 +27,28 @@ test('others that write whenever they can do so before each of its writes', asyn
   await pause(new Desk({ run } as Connection, 'slow', undefined), 'slow')
   expect(writes).toBeLessThan(10)
   await pause(quick, 'afterwards')
+})
+
+test('a worker that claims while it is being forgotten is not', async () => {
+  const prefix = freshPrefix()
+  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
+  onTestFinished(() => store.close())
+  await store.open()
+  await store.insert([newJob({ id: 'one' })])
+  await store.extend({ worker: 'late', lease: 1, held: [] })
+  await wait(5)
+  const connection = await open({ prefix })
+  const run: Shard['run'] = async (script, args, effort) => {
+    if (script === scripts.write)
+      expect(await claim(store, 1, { worker: 'late', leaseMs: 1 })).toHaveLength(1)
+    return connection.run(script, args, effort)
+  }
+  const desk = new Desk({ run } as Connection, 'sweeper', undefined)
+  await desk.work((tables) => sweep(tables, { limit: 100, keep: { completed: 0, dead: 0 } }))
+  const { hostname, port } = new URL(serverUrl())
+  expect(hostname).toBe('127.0.0.1')
+  const claims = await ask(Number(port), (redis) => redis.smembers(`{${prefix}:0}:w:late`))
+  expect(claims).toHaveLength(1)
 })
 
 function pause(desk: Desk, queue: string): Promise<unknown> {

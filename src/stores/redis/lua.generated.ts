@@ -1272,6 +1272,18 @@ deeds.leaseLeft = function(token, by)
   end
 end
 
+-- Unless it has claimed something since it was looked at, which the fast path does without a commit: then it is alive, and
+-- whoever rescues its jobs has to find them.
+deeds.noWorker = function(id)
+  local claims = named('w:' .. id)
+  for _, token in ipairs(call('SMEMBERS', claims)) do
+    if call('EXISTS', named('l:' .. token)) == 1 then return end
+  end
+  call('ZREM', named('workers'), id)
+  call('HDEL', named('latest'), id)
+  call('DEL', claims)
+end
+
 deeds.died = function(cause, name, message, first, last, sample, by)
   local key = named('cause:' .. cause)
   call('HSETNX', key, 'name', name)

@@ -36,11 +36,7 @@ function writePlaces({ books }: PagedTables, deeds: Deeds): void {
 
 function writeWorkers({ workers }: PagedTables, deeds: Deeds): void {
   const { kept, gone } = workers.changes()
-  for (const { id } of gone) {
-    deeds.call('ZREM', 'workers', id)
-    deeds.call('HDEL', 'latest', id)
-    deeds.call('DEL', `w:${id}`)
-  }
+  for (const { id } of gone) deeds.write('noWorker', id)
   for (const { id, expires_at, latest } of kept) {
     deeds.call('ZADD', 'workers', expires_at, id)
     if (latest !== null) deeds.call('HSET', 'latest', id, latest)
