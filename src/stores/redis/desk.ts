@@ -167,7 +167,7 @@ async function untilDone<T>(work: (conflicts: number) => Promise<T>): Promise<T>
   throw new MillraceError('STORE_BUSY', 'others were in the way for too long; nothing was written')
 }
 
-export function isRefused(error: unknown, code: string): boolean {
+function isRefused(error: unknown, code: string): boolean {
   return error instanceof ScriptRefusal && error.code === code
 }
 
