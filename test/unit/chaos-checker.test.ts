@@ -79,6 +79,37 @@ describe('jobs that wait for others', () => {
   })
 })
 
+describe('a server that forgets', () => {
+  const forgotten = [{ from: 0, to: 100 }]
+  const first = lease('a', { token: 't1', claimedAt: 10, worker: 'w1' })
+  const second = lease('a', { token: 't2', claimedAt: 140, worker: 'w2' })
+  const twice = [
+    ...enqueued('a'),
+    ...started(first),
+    ...settled(first, { to: 'completed', t: 30 }),
+    ...started(second),
+    ...settled(second, { to: 'completed', t: 150 }),
+  ]
+
+  test('may lose what was acknowledged then, which is counted', () => {
+    const evidence = { events: [...completed('a'), ...enqueued('b')], jobs: [job('a')] }
+    expect(judge({ ...evidence, forgotten })).toMatchObject({ violations: [], lost: 1 })
+  })
+
+  test('may run again what completed then, which is counted', () => {
+    const jobs = [job('a', { resultBy: 't2' })]
+    expect(judge({ events: twice, jobs, forgotten })).toMatchObject({ violations: [], rerun: 1 })
+  })
+
+  test('is accused of all that it loses of another time', () => {
+    const later = [{ from: 500, to: 600 }]
+    const lost = { events: [...completed('a'), ...enqueued('b')], jobs: [job('a')] }
+    expect(judge({ ...lost, forgotten: later }).violations.map(({ invariant }) => invariant)).toContain('I1')
+    const again = judge({ events: twice, jobs: [job('a', { resultBy: 't2' })], forgotten: later })
+    expect(again.violations.map(({ invariant }) => invariant)).toContain('I3')
+  })
+})
+
 describe('an honest history', () => {
   test('has no violations', () => {
     expect(judge({}).violations).toEqual([])
