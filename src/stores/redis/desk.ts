@@ -37,8 +37,6 @@ export interface DeskOptions {
   readonly renewsByTaking?: boolean
   /** What the verb is known to need. */
   readonly needs?: Needs
-  /** Ids that are taken for new; if one is not, MRKNOWN. */
-  readonly fresh?: ReadonlySet<string>
   /** What others of that name have needed is read at once. */
   readonly like?: string
 }
@@ -106,8 +104,8 @@ export class Desk {
   }
 
   async #try<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<{ done: Done<T>; commit: string }> {
-    const { count = 1, renewsByTaking = false, needs = new Needs(), fresh, like } = options
-    const page = new Page(true, fresh)
+    const { count = 1, renewsByTaking = false, needs = new Needs(), like } = options
+    const page = new Page(true)
     if (like !== undefined) this.#habits.expect(like, needs, count)
     const first = [...kindSheets(page), number(page)]
     const { now, commit } = await this.#ask('', first, turn)

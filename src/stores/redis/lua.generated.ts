@@ -122,10 +122,6 @@ local function seqIn(body)
   return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
 
-local function kindIn(body)
-  return string.match(body, '^%d+')
-end
-
 local function lineName(lane, queue)
   return lane .. ':' .. queue
 end
@@ -782,10 +778,6 @@ end
 
 answers.all = function(hash)
   return call('HGETALL', named(hash))
-end
-
-answers.members = function(set)
-  return call('SMEMBERS', named(set))
 end
 
 answers.root = function(field)

@@ -18,6 +18,8 @@ export class Quiet {
   /** The queues that there was nothing left in, and until when that is believed. */
   #emptied = ''
   #emptyUntil = 0
+  /** How often something has happened. */
+  #signs = 0
   #sweepAt = 0
   #dueAt: number | undefined
   #slotAt: number | undefined
@@ -33,6 +35,7 @@ export class Quiet {
 
   /** Something has happened. */
   wake(): void {
+    this.#signs++
     this.#emptyUntil = 0
     this.#sweepAt = 0
   }
@@ -50,15 +53,14 @@ export class Quiet {
     if (claim === undefined) return () => {}
     // A worker that is lost is found out within about its lease.
     this.#period = Math.min(longest, Math.max(shortest, claim.lease))
-    this.#emptyUntil = Number.POSITIVE_INFINITY
+    const signs = this.#signs
     this.#unheard.add(claim.token)
     return (claimed) => {
       this.#unheard.delete(claim.token)
-      const isHeard = this.#emptyUntil !== Number.POSITIVE_INFINITY
       const wanted = claim.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
       const isShort = claimed < wanted && claim.room.shared > 0 && this.#isListening()
       this.#emptied = queuesOf(claim)
-      this.#emptyUntil = isShort && !isHeard ? performance.now() + this.#period : 0
+      this.#emptyUntil = isShort && signs === this.#signs ? performance.now() + this.#period : 0
     }
   }
 

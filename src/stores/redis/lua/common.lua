@@ -119,10 +119,6 @@ local function seqIn(body)
   return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
 
-local function kindIn(body)
-  return string.match(body, '^%d+')
-end
-
 local function lineName(lane, queue)
   return lane .. ':' .. queue
 end

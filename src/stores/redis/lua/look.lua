@@ -158,10 +158,6 @@ answers.all = function(hash)
   return call('HGETALL', named(hash))
 end
 
-answers.members = function(set)
-  return call('SMEMBERS', named(set))
-end
-
 answers.root = function(field)
   return call('HGET', root, field) or '0'
 end
