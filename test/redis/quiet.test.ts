@@ -24,6 +24,16 @@ test('after a claim that left nothing, the next one is answered, until something
   expect(one.answerTo(claim('b'))).toBeUndefined()
 })
 
+test('a claim that used the slots of all lanes says nothing, though slots of one lane are left; nor does one that the desk does', () => {
+  const one = quiet()
+  const reserving = claim('a')
+  const room = { shared: 2, own: [1, 0, 0, 0] }
+  one.asks({ ...reserving, claim: { ...(reserving.claim as NonNullable<typeof reserving.claim>), room } })(2)
+  expect(one.answerTo(claim('b'))).toBeUndefined()
+  one.asks(claim('c'))(undefined)
+  expect(one.answerTo(claim('d'))).toBeUndefined()
+})
+
 test('a claim that was full says nothing about what is left', () => {
   const one = quiet()
   one.asks(claim('a'))(2)

@@ -187,11 +187,8 @@ export class RedisStore implements Store {
     if (known !== undefined) return known
     const learn = quiet.asks(request)
     const result = await fastPath.exchange(request)
-    if (result === undefined) {
-      quiet.wake()
-      return this.#exchangeAtDesk(request)
-    }
-    learn(result.claimed.length)
+    learn(result?.claimed.length)
+    if (result === undefined) return this.#exchangeAtDesk(request)
     const { settlements } = request
     if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
     if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })

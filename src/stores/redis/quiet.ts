@@ -48,8 +48,8 @@ export class Quiet {
     return { settled: [], claimed: [], opens: undefined }
   }
 
-  /** A claim begins; what is heard from now on counts. */
-  asks({ claim }: ExchangeRequest): (claimed: number) => void {
+  /** A claim begins; what is heard from now on counts. To be told how many came; undefined if another way was taken. */
+  asks({ claim }: ExchangeRequest): (claimed: number | undefined) => void {
     if (claim === undefined) return () => {}
     // A worker that is lost is found out within about its lease.
     this.#period = Math.min(longest, Math.max(shortest, claim.lease))
@@ -57,8 +57,8 @@ export class Quiet {
     this.#unheard.add(claim.token)
     return (claimed) => {
       this.#unheard.delete(claim.token)
-      const wanted = claim.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
-      const isShort = claimed < wanted && claim.room.shared > 0 && this.#isListening()
+      // Slots of all lanes are left: so no job is, and exchange.lua has noted that we wait.
+      const isShort = claimed !== undefined && claimed < claim.room.shared && this.#isListening()
       this.#emptied = queuesOf(claim)
       this.#emptyUntil = isShort && signs === this.#signs ? performance.now() + this.#period : 0
     }
