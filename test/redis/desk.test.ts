@@ -2,6 +2,7 @@
 import { RedisStore } from 'millrace/redis'
 import { expect, onTestFinished, test } from 'vitest'
 import { configure } from '../../src/stores/ledger/configure.js'
+import { insert } from '../../src/stores/ledger/insert.js'
 import { sweep } from '../../src/stores/ledger/sweep.js'
 import type { Connection } from '../../src/stores/redis/connection.js'
 import { Desk } from '../../src/stores/redis/desk.js'
@@ -49,6 +50,32 @@ test('a worker that claims while it is being forgotten is not', async () => {
   expect(hostname).toBe('127.0.0.1')
   const claims = await ask(Number(port), (redis) => redis.smembers(`{${prefix}:0}:w:late`))
   expect(claims).toHaveLength(1)
+})
+
+test('a server that forgot which numbers it gave has the jobs get others', async () => {
+  const prefix = freshPrefix()
+  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
+  onTestFinished(() => store.close())
+  await store.open()
+  await store.insert([newJob({ id: 'first' })])
+  const server = Number(new URL(serverUrl()).port)
+  const connection = await open({ prefix })
+  let writes = 0
+  const run: Shard['run'] = async (script, args, effort) => {
+    if (script === scripts.write && writes++ === 0) {
+      // As after a failover to a replica that was behind: others get the same numbers.
+      await ask(server, (redis) => redis.hset(`{${prefix}:0}`, 'seq', 1))
+      await ask(server, (redis) => redis.del(`{${prefix}:0}:mark:writer`))
+      await store.insert([newJob({ id: 'other' })])
+    }
+    return connection.run(script, args, effort)
+  }
+  const desk = new Desk({ run } as Connection, 'writer', undefined)
+  await desk.work((tables, now) => insert(tables, [newJob({ id: 'mine' })], now))
+  expect(writes).toBe(2)
+  const jobs = await claim(store, 10)
+  expect(jobs.map(({ id }) => id)).toEqual(['first', 'other', 'mine'])
+  expect(new Set(jobs.map(({ token }) => token.split('.')[0])).size).toBe(3)
 })
 
 function pause(desk: Desk, queue: string): Promise<unknown> {

@@ -82,7 +82,7 @@ export class Desk {
   }
 
   async #write<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<Done<T>> {
-    const { done, commit } = await this.#try(verb, options, turn)
+    const { done, commit, mark } = await this.#try(verb, options, turn)
     const deeds = writings(done.tables)
     done.tables.signals.tell()
     if (deeds.isEmpty) {
@@ -94,7 +94,7 @@ export class Desk {
         for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
     }
-    await this.#connection.run(scripts.write, [commit, newToken(), this.#ear, ...deeds.args()])
+    await this.#connection.run(scripts.write, [commit, newToken(), this.#ear, mark, ...deeds.args()])
     return done
   }
 
@@ -103,26 +103,37 @@ export class Desk {
     if (turn !== '') await this.#ask('', [], 0)
   }
 
-  async #try<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<{ done: Done<T>; commit: string }> {
+  async #try<T>(
+    verb: Verb<T>,
+    options: DeskOptions,
+    turn: Turn,
+  ): Promise<{ done: Done<T>; commit: string; mark: string }> {
     const { count = 1, renewsByTaking = false, needs = new Needs(), like } = options
     const page = new Page(true)
     if (like !== undefined) this.#habits.expect(like, needs, count)
     const first = [...kindSheets(page), number(page)]
     const { now, commit } = await this.#ask('', first, turn)
     page.now = now
-    if (!needs.isEmpty) await this.#ask(commit, questionsFor(page, needs), turn)
+    let mark = ''
+    const read = async (missing: Needs) => {
+      const questions = questionsFor(page, missing)
+      if (questions.some(({ gives }) => gives)) {
+        mark = newToken()
+        questions.push({ name: 'mark', values: [mark], take() {} })
+      }
+      await this.#ask(commit, questions, turn)
+    }
+    if (!needs.isEmpty) await read(needs)
     const done = await tryOn({
       page,
       verb,
       count,
       renewsByTaking,
       surplus: this.#surplus,
-      read: async (missing) => {
-        await this.#ask(commit, questionsFor(page, missing), turn)
-      },
+      read,
     })
     if (like !== undefined) this.#habits.learn(like, page.found)
-    return { done, commit }
+    return { done, commit, mark }
   }
 
   /** `commit`: the last one when the first question was asked; '' for that one. */

@@ -362,6 +362,11 @@ answers.positions = function(size)
   return call('HINCRBY', root, 'seq', size)
 end
 
+-- Left by who was given numbers: a server that does not have it has forgotten them, and gives them to others.
+answers.mark = function(mark)
+  return call('SET', named('mark:' .. ARGV[3]), mark, 'PX', 60000)
+end
+
 answers.counts = function()
   local rows = {}
   local names = call('HGETALL', named('kindnames'))

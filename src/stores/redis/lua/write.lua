@@ -1,11 +1,12 @@
--- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, then for each thing to do
--- its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, the mark that it
+-- left when it was given numbers or '', then for each thing to do its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
 -- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
 local last = call('HGET', root, 'commit') or 'none'
 -- It was done, and the answer got lost.
 if last == ARGV[2] then return 'OK' end
 if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
 if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
+if ARGV[4] ~= '' and call('GET', named('mark:' .. ARGV[3])) ~= ARGV[4] then return redis.error_reply('MRSTALE the server has forgotten who got which number') end
 
 local deeds = {}
 
@@ -198,7 +199,7 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 4
+local at = 5
 while at <= #ARGV do
   local size = tonumber(ARGV[at + 1])
   local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))

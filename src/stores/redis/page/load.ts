@@ -121,11 +121,13 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       },
     })),
   newKind: (page, keys) => [
-    ...keys.filter((key) => key.includes(':')).map((key) => ({ name: 'kind', values: [key], take() {} })),
+    ...keys
+      .filter((key) => key.includes(':'))
+      .map((key) => ({ name: 'kind', values: [key], gives: true as const, take() {} })),
     ...kindSheets(page),
   ],
   newQueue: (page, names) => [
-    ...names.map((name) => ({ name: 'queue', values: [name], take() {} })),
+    ...names.map((name) => ({ name: 'queue', values: [name], gives: true as const, take() {} })),
     ...kindSheets(page),
   ],
   gate: records('gate'),
@@ -503,6 +505,7 @@ function keysOf(page: Page, jobs: readonly JobReply[]): ReadonlySet<string> {
 function positions(page: Page, count: number): Question {
   return {
     name: 'positions',
+    gives: true,
     values: [count],
     take(last: number) {
       for (let i = last - count + 1; i <= last; i++) page.positions.push(i)
