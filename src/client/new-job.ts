@@ -68,6 +68,7 @@ export function newJob(
     guard: place?.guard,
     search: place?.search,
     unwinds: job.unwinds,
+    fresh: options.id === undefined && id === undefined,
   }
 }
 
@@ -82,10 +83,10 @@ export function plainJob(
   { name, policy, evolution, unwinds }: PlainKind,
   input: string,
   place: Placement | undefined,
-  id = newId(runtime.clock.now()),
+  id?: string,
 ): NewJob {
   return {
-    id,
+    id: id ?? newId(runtime.clock.now()),
     name,
     queue: policy.queue,
     lane: policy.lane,
@@ -103,6 +104,7 @@ export function plainJob(
     guard: place?.guard,
     search: place?.search,
     unwinds,
+    fresh: id === undefined,
   }
 }
 

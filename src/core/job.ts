@@ -59,6 +59,8 @@ export interface NewJob {
    * handler ends it.
    */
   readonly unwinds?: boolean | undefined
+  /** Its id was made for it and is known to nobody else: no other job can have it. */
+  readonly fresh?: boolean | undefined
 }
 
 /** A job under a lease. Every write about it must present `token`. */

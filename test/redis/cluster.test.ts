@@ -7,7 +7,7 @@ import { makeScript } from '../../src/stores/redis/script.js'
 import { type RedisCluster, startRedisCluster } from '../servers/redis-cluster.js'
 import { viewOf } from '../servers/redis-cluster-view.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, errorOf, open, scripts, signal } from './redis.js'
+import { codeOf, errorOf, freshPrefix, open, scripts, signal } from './redis.js'
 
 let cluster: RedisCluster
 let url: string
@@ -20,9 +20,10 @@ beforeAll(async () => {
 afterAll(() => cluster.stop())
 
 test('shards are found wherever they are', async () => {
-  const connection = await open({ url })
+  const prefix = freshPrefix()
   for (let shard = 0; shard < 5; shard++) {
-    expect(await connection.shard(shard).run(scripts.add, [])).toBe(1)
+    const connection = await open({ url, prefix }, shard)
+    expect(await connection.run(scripts.add, [])).toBe(1)
   }
 })
 
@@ -35,7 +36,7 @@ test('a cluster of the caller gives its settings, and is left alone', async () =
 })
 
 test('one node alone is refused with advice', async () => {
-  const { base } = (await open({ url, prefix: 'alone' })).shard()
+  const { base } = (await open({ url, prefix: 'alone' })).shard
   const { port } = await cluster.replicaOf(await cluster.masterOf(base))
   const error = await errorOf(open({ url: `redis://127.0.0.1:${port}`, prefix: 'alone' }))
   expect(error).toMatchObject({ code: 'STORE_REFUSED', message: expect.stringContaining('redis+cluster://') })
@@ -47,7 +48,7 @@ describe('scripts and the listener go on', () => {
     const listener = await listen(connection)
     const writer = writing(connection)
     await writer.some()
-    await cluster.failover(connection.shard().base)
+    await cluster.failover(connection.shard.base)
     await writer.some()
     expect(await writer.lost()).toEqual([])
     await listener.hears('mail')
@@ -56,7 +57,7 @@ describe('scripts and the listener go on', () => {
   test('after a master was killed', async () => {
     const connection = await open({ url })
     const listener = await listen(connection)
-    const master = await cluster.masterOf(connection.shard().base)
+    const master = await cluster.masterOf(connection.shard.base)
     const writer = writing(connection)
     await writer.some()
     await master.kill()
@@ -70,7 +71,7 @@ describe('scripts and the listener go on', () => {
   test('after a slot was moved', async () => {
     const connection = await open({ url })
     const listener = await listen(connection)
-    const { base } = connection.shard()
+    const { base } = connection.shard
     const source = await cluster.masterOf(base)
     const writer = writing(connection)
     await writer.some()
@@ -83,7 +84,7 @@ describe('scripts and the listener go on', () => {
 
 test('while a slot is being moved, no script runs on either side', async () => {
   const connection = await open({ url, durability: { wait: 1 } })
-  const { base } = connection.shard()
+  const { base } = connection.shard
   const both = makeScript(
     'both',
     "redis.call('INCR', KEYS[1] .. ':a') redis.call('INCR', KEYS[1] .. ':b') return redis.call('INCR', KEYS[1] .. ':calls')",
@@ -114,10 +115,10 @@ test('while a slot is being moved, no script runs on either side', async () => {
 })
 
 async function listen(connection: Connection) {
-  const { base } = connection.shard()
+  const { base } = connection.shard
   let heard = signal<string>()
   const listener = new Listener({
-    shard: connection.shard(),
+    shard: connection.shard,
     key: `${base}:inbox`,
     heartbeat: 500,
     onMessage: (text) => heard.resolve(text),

@@ -18,7 +18,8 @@ describe('a script', () => {
       5,
     ])
     expect(await connection.run(scripts.echo, [])).toMatchObject({ 2: null })
-    expect(await connection.shard(3).run(scripts.echo, [7])).toMatchObject({ 0: `{${prefix}:3}`, 2: '7' })
+    const third = await open({ prefix }, 3)
+    expect(await third.run(scripts.echo, [7])).toMatchObject({ 0: `{${prefix}:3}`, 2: '7' })
   })
 
   test('that the server has forgotten is sent again', async () => {
@@ -143,10 +144,21 @@ test('a store of a newer Millrace is refused', async () => {
   })
 })
 
+test('a store that was made with another number of shards is refused', async () => {
+  const prefix = freshPrefix()
+  await open({ prefix, shards: 3 })
+  expect(await errorOf(open({ prefix, shards: 2 }))).toMatchObject({
+    code: 'STORE_REFUSED',
+    field: 'shards',
+    value: 2,
+    limit: 3,
+  })
+})
+
 test('the key that scripts name is made when it is missing', async () => {
   const prefix = freshPrefix()
   await open({ prefix })
-  expect(await admin((redis) => redis.hgetall(`{${prefix}:0}`))).toEqual({ format: '1' })
+  expect(await admin((redis) => redis.hgetall(`{${prefix}:0}`))).toEqual({ format: '1', shards: '1' })
 })
 
 test('a closed connection refuses at once, and so does what it was trying', async () => {

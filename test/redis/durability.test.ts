@@ -13,7 +13,7 @@ describe('wait', () => {
     const connection = await open({ url: primary.url, durability: { wait: 1 } })
     const writes = Array.from({ length: 20 }, (_, i) => connection.run(scripts.once, [i]))
     expect(await Promise.all(writes)).toEqual(writes.map(() => 1))
-    const key = `${connection.shard().base}:names`
+    const key = `${connection.shard.base}:names`
     expect(await ask(replica.port, (redis) => redis.scard(key))).toBe(20)
     await ask(primary.port, (redis) => redis.script('FLUSH'))
     expect(await connection.run(scripts.once, ['after'])).toBe(1)
@@ -38,7 +38,7 @@ describe('wait', () => {
     const waiting = connection.run(scripts.once, ['name'])
     await replica.start()
     expect(await waiting).toBeLessThanOrEqual(1)
-    expect(await ask(replica.port, (redis) => redis.smembers(`${connection.shard().base}:names`))).toEqual([
+    expect(await ask(replica.port, (redis) => redis.smembers(`${connection.shard.base}:names`))).toEqual([
       'name',
     ])
   })

@@ -104,9 +104,9 @@ describe('a listener', () => {
 
 function listenerOf(connection: Connection, heartbeat?: number) {
   const [texts, gaps] = [line<string>(), line()]
-  const key = `${connection.shard().base}:inbox`
+  const key = `${connection.shard.base}:inbox`
   const listener = new Listener({
-    shard: connection.shard(),
+    shard: connection.shard,
     key,
     onMessage: texts.put,
     onGap: gaps.put,

@@ -17,10 +17,10 @@ export function freshPrefix(): string {
 }
 
 /** Closed after the test. */
-export async function open(options: RedisOptions = {}): Promise<Connection> {
+export async function open(options: RedisOptions = {}, shard = 0): Promise<Connection> {
   const target = options.client === undefined ? { url: serverUrl() } : {}
   const compiled = compileOptions({ ...target, prefix: freshPrefix(), warn: false, ...options })
-  const connection = await openConnection(compiled)
+  const connection = await openConnection(compiled, shard)
   onTestFinished(() => connection.close())
   return connection
 }

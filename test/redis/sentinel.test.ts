@@ -19,12 +19,12 @@ afterAll(() => trio.stop())
 
 test('a primary that was killed: calls go on with the promoted one', async () => {
   const connection = await open({ url, durability: { wait: 1 } })
-  const key = `${connection.shard().base}:inbox`
+  const key = `${connection.shard.base}:inbox`
   const heard = signal<string>()
   let gaps = 0
   const gap = signal()
   const listener = new Listener({
-    shard: connection.shard(),
+    shard: connection.shard,
     key,
     onMessage: heard.resolve,
     onGap: () => ++gaps > 1 && gap.resolve(),
@@ -40,7 +40,7 @@ test('a primary that was killed: calls go on with the promoted one', async () =>
   })
   await waiting
   expect(await connection.run(scripts.count, [])).toBe(21)
-  expect(await ask(next.port, (redis) => redis.scard(`${connection.shard().base}:names`))).toBe(21)
+  expect(await ask(next.port, (redis) => redis.scard(`${connection.shard.base}:names`))).toBe(21)
   await gap.promise
   await connection.run(scripts.push, [key, 'mail'])
   expect(await heard.promise).toBe('mail')

@@ -79,9 +79,9 @@ describe('a listener', () => {
     const heard = signal<string>()
     let gaps = 0
     const gap = signal()
-    const key = `${connection.shard().base}:inbox`
+    const key = `${connection.shard.base}:inbox`
     const listener = new Listener({
-      shard: connection.shard(),
+      shard: connection.shard,
       key,
       heartbeat: 50,
       onMessage: heard.resolve,

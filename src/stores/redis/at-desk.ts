@@ -14,14 +14,14 @@ export class AtDesk {
     this.#tell = tell
   }
 
-  async work<T>(verb: Verb<T>, options?: DeskOptions): Promise<T> {
+  async work<T>(verb: Verb<T>, options?: DeskOptions<T>): Promise<T> {
     const { result, tables } = await this.#desk.work(verb, options)
     for (const queue of tables.kinds.limitedQueues()) this.limited.add(queue)
     for (const signal of tables.news) this.#tell(signal)
     return result
   }
 
-  look<T>(verb: Verb<T>, options?: DeskOptions): Promise<T> {
+  look<T>(verb: Verb<T>, options?: DeskOptions<T>): Promise<T> {
     return this.#desk.look(verb, options)
   }
 }

@@ -16,6 +16,7 @@ import { Page } from '../page/page.js'
 import { type Done, tryOn, type Verb } from '../page/trying.js'
 import type { Connection } from './connection.js'
 import { ScriptRefusal } from './errors.js'
+import type { Deeds } from './page/deeds.js'
 import { kindSheets, number, questionsFor } from './page/load.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
@@ -31,7 +32,7 @@ const mostConflicts = 500
 const patientConflicts = 3
 const turnMs = { each: 20, most: 2_000 } as const
 
-export interface DeskOptions {
+export interface DeskOptions<T = unknown> {
   /** Jobs that are likely to be asked for at once. */
   readonly count?: number
   readonly renewsByTaking?: boolean
@@ -39,6 +40,8 @@ export interface DeskOptions {
   readonly needs?: Needs
   /** What others of that name have needed is read at once. */
   readonly like?: string
+  /** Writes more than the tables know of. */
+  readonly also?: (result: T, deeds: Deeds) => void
 }
 
 export class Desk {
@@ -57,7 +60,7 @@ export class Desk {
     this.#clock = clock
   }
 
-  work<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<Done<T>> {
+  work<T>(verb: Verb<T>, options: DeskOptions<T> = {}): Promise<Done<T>> {
     const work = this.#turn.then(() =>
       untilDone((conflicts) => this.#write(verb, options, turnAfter(conflicts))),
     )
@@ -66,7 +69,7 @@ export class Desk {
   }
 
   /** Reads only. */
-  async look<T>(verb: Verb<T>, options: DeskOptions = {}): Promise<T> {
+  async look<T>(verb: Verb<T>, options: DeskOptions<T> = {}): Promise<T> {
     const { done } = await untilDone(async (conflicts) => {
       const turn = turnAfter(conflicts)
       const tried = await this.#try(verb, options, turn)
@@ -81,9 +84,10 @@ export class Desk {
     return (await this.#ask('', questions)).now
   }
 
-  async #write<T>(verb: Verb<T>, options: DeskOptions, turn: Turn): Promise<Done<T>> {
+  async #write<T>(verb: Verb<T>, options: DeskOptions<T>, turn: Turn): Promise<Done<T>> {
     const { done, commit, mark } = await this.#try(verb, options, turn)
     const deeds = writings(done.tables)
+    options.also?.(done.result, deeds)
     done.tables.signals.tell()
     if (deeds.isEmpty) {
       await this.#giveUp(turn)
@@ -105,7 +109,7 @@ export class Desk {
 
   async #try<T>(
     verb: Verb<T>,
-    options: DeskOptions,
+    options: DeskOptions<T>,
     turn: Turn,
   ): Promise<{ done: Done<T>; commit: string; mark: string }> {
     const { count = 1, renewsByTaking = false, needs = new Needs(), like } = options

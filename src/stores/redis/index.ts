@@ -1,4 +1,3 @@
-import { MillraceError } from '../../core/errors.js'
 import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
 import type { ScheduleChange, ScheduleResult } from '../../core/schedule.js'
@@ -33,29 +32,9 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
-import { newToken } from '../../system/ids.js'
-import { configure } from '../ledger/configure.js'
-import { exchange } from '../ledger/exchange.js'
-import { extend } from '../ledger/extend.js'
-import { guard } from '../ledger/guard.js'
-import { insert } from '../ledger/insert.js'
-import { operate } from '../ledger/operate.js'
-import { schedule } from '../ledger/schedule.js'
-import { signal } from '../ledger/signal.js'
-import { sweep } from '../ledger/sweep.js'
-import { Subscribers } from '../page/subscribers.js'
-import type { Verb } from '../page/trying.js'
-import { AtDesk } from './at-desk.js'
-import { type Connection, openConnection } from './connection.js'
-import { Desk, type DeskOptions } from './desk.js'
-import { Exchanger } from './exchange.js'
-import { FastPath } from './fast-path.js'
-import { type Inserted, Inserter } from './insert.js'
-import { deskNeeds, insertNeeds } from './needs.js'
-import { type CompiledOptions, compileOptions, type RedisOptions } from './options.js'
-import { Quiet } from './quiet.js'
-import { Reader } from './read.js'
-import { WakeUps } from './wake-ups.js'
+import { compileOptions, type RedisOptions } from './options.js'
+import { ShardStore } from './shard-store.js'
+import { Shards } from './shards/shards.js'
 
 export type { RedisOptions } from './options.js'
 
@@ -63,264 +42,110 @@ export function redisStore(options: RedisOptions): RedisStore {
   return new RedisStore(options)
 }
 
-interface Engine {
-  readonly connection: Connection
-  readonly fastPath: FastPath
-  readonly atDesk: AtDesk
-  readonly reader: Reader
-  readonly subscribers: Subscribers
-  readonly wakeUps: WakeUps | undefined
-  readonly quiet: Quiet
-  tell(signal: Signal): void
-}
-
-/** Jobs in Redis or Valkey: one server, one behind Sentinel, or a cluster. */
+/** Jobs in Redis or Valkey: one server, one behind Sentinel, or a cluster, over one of whose slots or several. */
 export class RedisStore implements Store {
-  readonly capabilities: Capabilities = {
-    engine: 'redis',
-    durable: true,
-    shared: true,
-    remote: true,
-    transactions: false,
-  }
-  readonly #options: CompiledOptions
-  #engine: Engine | undefined
-  #opening: Promise<void> | undefined
-  #isAnnouncing = false
-  #claimBehind: Promise<ExchangeResult> | undefined
+  readonly capabilities: Capabilities
+  /** All that is related to something; where there is one shard, everything. */
+  readonly #home: ShardStore
+  /** The same where jobs are spread over several. */
+  readonly #shards: Shards | undefined
 
   constructor(options: RedisOptions) {
-    this.#options = compileOptions(options)
+    const compiled = compileOptions(options)
+    this.#home = new ShardStore(0, compiled)
+    this.capabilities = this.#home.capabilities
+    if (compiled.shards > 1) this.#shards = new Shards(this.#home, compiled)
+  }
+
+  get #all(): ShardStore | Shards {
+    return this.#shards ?? this.#home
   }
 
   open(): Promise<void> {
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      this.#opening = undefined // the next call may find the server
-      throw error
-    })
-    return this.#opening
+    return this.#all.open()
   }
 
-  async #connect(): Promise<void> {
-    const { clock, listen } = this.#options
-    const connection = await openConnection(this.#options)
-    const subscribers = new Subscribers()
-    const ear = newToken()
-    const now = () => clock?.now() ?? ''
-    // A clock of the caller's may leap: then everything is asked.
-    const isHeard = () => clock === undefined && wakeUps?.listening === true
-    const quiet = new Quiet(connection, isHeard)
-    const tell = (signal: Signal) => {
-      if (signal.type !== 'claimed' && signal.type !== 'reported') quiet.wake()
-      subscribers.tell(signal)
-    }
-    const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
-    const desk = new Desk(connection, ear, clock)
-    const atDesk = new AtDesk(desk, tell)
-    const inserter = new Inserter(connection, ear, now)
-    const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
-    const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
-    const reader = new Reader(desk)
-    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, tell }
-    await wakeUps?.start()
+  close(): Promise<void> {
+    return this.#all.close()
   }
 
-  async close(): Promise<void> {
-    const engine = this.#engine
-    this.#engine = undefined
-    await engine?.wakeUps?.stop()
-    engine?.connection.close()
-  }
-
-  async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
-    const { fastPath } = this.#open()
-    if (tx !== undefined) throw noTransactions()
-    if (jobs.length === 0) return []
-    const sent = fastPath.insert(jobs)
-    const claimed = this.#announce(jobs)
-    const inserted = await sent
-    if (inserted === undefined) {
-      const options = { needs: insertNeeds(jobs), like: 'insert' }
-      return this.#work((tables, now) => insert(tables, jobs, now), options)
-    }
-    if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)
-    return this.#withStates(jobs, inserted.results)
-  }
-
-  /** A claim of an idle worker of this process may go right behind a few jobs that are ready: its answer, if one does. */
-  #announce(jobs: readonly NewJob[]): Promise<ExchangeResult> | undefined {
-    if (jobs.length > few || jobs.some(({ delay, runAt }) => delay > 0 || runAt !== undefined))
-      return undefined
-    this.#isAnnouncing = true
-    this.#tell({ type: 'arriving', queues: new Set(jobs.map(({ queue }) => queue)) })
-    this.#isAnnouncing = false
-    const claim = this.#claimBehind
-    this.#claimBehind = undefined
-    return claim
-  }
-
-  #tellOf({ ready, soonest }: Inserted): void {
-    if (ready.size > 0) this.#tell({ type: 'ready', queues: ready })
-    if (soonest !== undefined) this.#tell({ type: 'due', delay: soonest })
-  }
-
-  /** Of jobs that stood already it is asked in which state. */
-  async #withStates(jobs: readonly NewJob[], results: InsertResult[]): Promise<InsertResult[]> {
-    const ids = jobs.filter((_, i) => results[i]?.status === 'duplicate').map(({ id }) => id)
-    if (ids.length === 0) return results
-    const records = await this.#open().reader.get(ids)
-    const states = new Map(ids.map((id, i) => [id, records[i]?.state]))
-    return results.map((result, i) =>
-      result.status === 'duplicate' ? { ...result, state: states.get((jobs[i] as NewJob).id) } : result,
-    )
+  insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
+    return this.#all.insert(jobs, tx)
   }
 
   exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const result = this.#exchange(request)
-    if (this.#isAnnouncing) this.#claimBehind = result
-    return result
-  }
-
-  async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { fastPath, quiet } = this.#open()
-    const known = quiet.answerTo(request)
-    if (known !== undefined) return known
-    const learn = quiet.asks(request)
-    const result = await fastPath.exchange(request)
-    learn(result?.claimed.length)
-    if (result === undefined) return this.#exchangeAtDesk(request)
-    const { settlements } = request
-    if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
-    if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
-    return result
-  }
-
-  #exchangeAtDesk(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { worker, settlements, claim } = request
-    const count = claim?.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
-    return this.#work((tables, now) => exchange(tables, request, now), {
-      needs: deskNeeds(worker, settlements),
-      renewsByTaking: true,
-      ...(count === undefined ? { like: 'settle' } : { count, like: `claim ${worker}` }),
-    })
+    return this.#all.exchange(request)
   }
 
   extend(request: ExtendRequest): Promise<ExtendResult> {
-    const needs = deskNeeds(request.worker, request.held)
-    return this.#work(
-      (tables) => {
-        const result = extend(tables, request)
-        if (request.held.length > 0) tables.signals.reported(request.held)
-        return result
-      },
-      { needs },
-    )
+    return this.#all.extend(request)
   }
 
-  async sweep(request: SweepRequest): Promise<SweepReport> {
-    const { quiet } = this.#open()
-    const known = request.every === undefined ? undefined : await quiet.reportWithoutSweep()
-    return known ?? this.#work((tables) => sweep(tables, request), { like: 'sweep' })
+  sweep(request: SweepRequest): Promise<SweepReport> {
+    return this.#all.sweep(request)
   }
 
   operate(selector: Selector, command: Command): Promise<OperateReport> {
-    return this.#work((tables) => operate(tables, selector, command))
+    return this.#all.operate(selector, command)
   }
 
   configure(setting: Setting): Promise<void> {
-    return this.#work((tables, now) => configure(tables, setting, now))
+    return this.#all.configure(setting)
   }
 
   acquire(request: AcquireRequest): Promise<AcquireResult> {
-    return this.#work((tables, now) => tables.traffic.acquire(request, now))
+    return this.#home.acquire(request)
   }
 
   schedule(changes: readonly ScheduleChange[]): Promise<ScheduleResult[]> {
-    return this.#work((tables, now) => schedule(tables, changes, now))
+    return this.#home.schedule(changes)
   }
 
   signal(signals: readonly NewSignal[]): Promise<SignalResult[]> {
-    return this.#work((tables, now) => signal(tables, signals, now))
+    return this.#home.signal(signals)
   }
 
   guard(request: GuardRequest): Promise<GuardResult> {
-    return this.#work((tables, now) => guard(tables, request, now))
+    return this.#home.guard(request)
   }
 
-  async begin(): Promise<StoreTransaction> {
-    this.#open()
-    throw noTransactions()
+  begin(): Promise<StoreTransaction> {
+    return this.#home.begin()
   }
 
-  async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
-    return this.#open().reader.get(ids)
+  get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
+    return this.#all.get(ids)
   }
 
-  async trail(id: string): Promise<JobTrail | undefined> {
-    return this.#open().reader.trail(id)
+  trail(id: string): Promise<JobTrail | undefined> {
+    return this.#all.trail(id)
   }
 
-  async list(query: JobQuery): Promise<JobPage> {
-    return this.#open().reader.list(query)
+  list(query: JobQuery): Promise<JobPage> {
+    return this.#all.list(query)
   }
 
-  async counts(): Promise<Counts> {
-    return this.#open().reader.counts()
+  counts(): Promise<Counts> {
+    return this.#all.counts()
   }
 
-  async causes(): Promise<Cause[]> {
-    return this.#open().reader.causes()
+  causes(): Promise<Cause[]> {
+    return this.#all.causes()
   }
 
-  async gates(query: GateQuery): Promise<GatePage> {
-    return this.#open().reader.gates(query)
+  gates(query: GateQuery): Promise<GatePage> {
+    return this.#home.gates(query)
   }
 
-  async schedules(query: ScheduleQuery): Promise<SchedulePage> {
-    return this.#open().reader.schedules(query)
+  schedules(query: ScheduleQuery): Promise<SchedulePage> {
+    return this.#home.schedules(query)
   }
 
-  async links(query: LinkQuery): Promise<LinkPage> {
-    return this.#open().reader.links(query)
+  links(query: LinkQuery): Promise<LinkPage> {
+    return this.#home.links(query)
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {
-    return this.#open().subscribers.subscribe(listener)
+    return this.#all.subscribe(listener)
   }
-
-  async #work<T>(verb: Verb<T>, options?: DeskOptions): Promise<T> {
-    return this.#open().atDesk.work(verb, options)
-  }
-
-  #tell(signal: Signal): void {
-    this.#engine?.tell(signal)
-  }
-
-  #open(): Engine {
-    if (this.#engine === undefined) throw new MillraceError('CLOSED', 'the store is closed')
-    return this.#engine
-  }
-}
-
-/** More jobs than this are not waited for by one worker. */
-const few = 20
-
-/** Whether a claim has brought all of them, so that nobody has to be told. */
-async function haveAll(
-  claim: Promise<ExchangeResult> | undefined,
-  jobs: readonly NewJob[],
-): Promise<boolean> {
-  const result = await claim?.catch(() => undefined)
-  if (result === undefined) return false
-  const ids = new Set(result.claimed.map(({ id }) => id))
-  return jobs.every(({ id }) => ids.has(id))
-}
-
-function noTransactions(): MillraceError {
-  return new MillraceError(
-    'STORE_REFUSED',
-    'the Redis store has no transactions that your own data could be part of, so it cannot take part in `tx`; ' +
-      'leave it out, or use an engine that shares your database',
-    { field: 'tx' },
-  )
 }

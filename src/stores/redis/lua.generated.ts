@@ -66,6 +66,11 @@ local function of(letter, handle)
   return call('HGET', hashOf(letter, handle), fieldOf(handle))
 end
 
+-- In the place of a job that has moved to another shard.
+local function isStub(body)
+  return body and byte(body, 1) == 64
+end
+
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; \`skip\` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0
@@ -631,9 +636,14 @@ if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
   redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
 end
 
+local function bodyOf(handle)
+  local body = of('j', handle)
+  return not isStub(body) and body
+end
+
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
-  local body = of('j', handle)
+  local body = bodyOf(handle)
   if not body then return false end
   local job = { handle, body, '', '', '', '', '', '', '', '' }
   local ticket = ticketOf(seqIn(body), handle)
@@ -776,6 +786,26 @@ answers.fields = function(hash, ...)
   return call('HMGET', named(hash), ...)
 end
 
+answers.scores = function(set, ...)
+  return call('ZMSCORE', named(set), ...)
+end
+
+answers.members = function(set)
+  return call('SMEMBERS', named(set))
+end
+
+-- Some fields of a hash, about as many as are asked for; none only if it has none.
+answers.someFields = function(hash, size)
+  local fields, cursor = {}, '0'
+  for _ = 1, 100 do
+    local page = call('HSCAN', named(hash), cursor, 'COUNT', size)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do fields[#fields + 1] = page[2][i] end
+    if cursor == '0' or #fields >= tonumber(size) then break end
+  end
+  return fields
+end
+
 answers.all = function(hash)
   return call('HGETALL', named(hash))
 end
@@ -867,14 +897,14 @@ end
 answers.positionsOf = function(...)
   local found = {}
   for i, handle in ipairs({ ... }) do
-    local body = of('j', handle)
+    local body = bodyOf(handle)
     found[i] = body and seqIn(body) or false
   end
   return found
 end
 
 local function linkOf(parent, child)
-  local body = of('j', parent)
+  local body = bodyOf(parent)
   return body and call('HGET', named('link:' .. seqIn(body)), child)
 end
 
@@ -1136,6 +1166,19 @@ while at <= #ARGV do
   at = at + 2 + size
 end
 return told
+`
+
+export const moved = `
+-- Forgets parcels that have arrived elsewhere, and what is left of those that moved long ago: stubs here, receipts there. ARGV: now,
+-- then the ids of jobs whose parcels are to be forgotten.
+local now = clock(ARGV[1])
+for i = 2, #ARGV do call('HDEL', named('parcels'), ARGV[i]) end
+for _, handle in ipairs(call('ZRANGEBYSCORE', named('stubs'), '-inf', now, 'LIMIT', 0, 1000)) do
+  if isStub(of('j', handle)) then call('HDEL', hashOf('j', handle), fieldOf(handle)) end
+  call('ZREM', named('stubs'), handle)
+end
+for _, id in ipairs(call('ZRANGEBYSCORE', named('receipts'), '-inf', now, 'LIMIT', 0, 1000)) do call('ZREM', named('receipts'), id) end
+return 'OK'
 `
 
 export const peek = `

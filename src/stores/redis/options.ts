@@ -18,6 +18,11 @@ export interface RedisOptions {
   readonly client?: RedisPattern
   /** What all keys begin with. @default 'millrace' */
   readonly prefix?: string
+  /**
+   * How many slots the jobs are spread over: on a cluster, so many nodes can share the work. Fixed when the store is made.
+   * What has to do with nothing but itself is spread; see docs/adr/24-shards.md for what is not. @default 1
+   */
+  readonly shards?: number
   /** How long a call goes on trying while the server cannot be reached; 0 tries once. @default '30s' */
   readonly patience?: Duration
   /** A server that says nothing for longer is taken for lost. @default '10s' */
@@ -39,6 +44,7 @@ export interface CompiledOptions {
   readonly target: Target | undefined
   readonly client: RedisPattern | undefined
   readonly prefix: string
+  readonly shards: number
   readonly patience: number
   readonly timeouts: Timeouts
   readonly durability: CompiledDurability | undefined
@@ -56,6 +62,7 @@ export interface Timeouts {
 
 const defaults = {
   prefix: 'millrace',
+  shards: 1,
   patience: '30s',
   commandTimeout: '10s',
   durability: 'none',
@@ -73,6 +80,7 @@ export function compileOptions(raw: RedisOptions): CompiledOptions {
     target: raw.url === undefined ? undefined : parseUrl(raw.url),
     client: raw.client,
     prefix: checkPrefix(raw.prefix ?? defaults.prefix),
+    shards: integer(raw.shards ?? defaults.shards, 'shards', 1, mostShards),
     patience: milliseconds(raw.patience ?? defaults.patience, 'patience'),
     timeouts: { answer, connect: connectMs },
     durability: compileDurability(raw.durability ?? defaults.durability, answer),
@@ -83,6 +91,9 @@ export function compileOptions(raw: RedisOptions): CompiledOptions {
 }
 
 const connectMs = 5_000
+
+/** Each has two connections of each process. */
+const mostShards = 64
 
 function checkTarget({ url, client }: RedisOptions): void {
   if ((url === undefined) === (client === undefined)) throw invalid('url', undefined, 'either url or client')

@@ -23,7 +23,8 @@ import { readStep } from '../page/steps.js'
 import type { PagedTables } from '../page/tables.js'
 import type { Desk } from './desk.js'
 import { type JobReply, readJob } from './page/job-reply.js'
-import { countsIn, inOrder } from './page/load.js'
+import { countsIn } from './page/load.js'
+import { inOrder } from './page/moving.js'
 import type { Question } from './page/question.js'
 import { handleOf } from './ticket.js'
 
@@ -173,6 +174,10 @@ export class Reader {
 
   #scheduleNames(after: string, size: number): Promise<readonly string[]> {
     return this.#answers({ name: 'names', values: ['schedulenames', after, size] })
+  }
+
+  ask<T>(name: string, values: readonly (string | number)[]): Promise<T> {
+    return this.#answers({ name, values })
   }
 
   async #answers<T>(question: Omit<Question, 'take'>): Promise<T> {

@@ -1,4 +1,4 @@
-import { common, exchange, insert, listen, look, peek, write } from './lua.generated.js'
+import { common, exchange, insert, listen, look, moved, peek, write } from './lua.generated.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
@@ -7,6 +7,7 @@ export const scripts = {
   exchange: script('exchange', exchange),
   listen: script('listen', listen),
   look: script('look', look),
+  moved: script('moved', moved),
   peek: script('peek', peek),
   write: script('write', write),
 }

@@ -17,7 +17,7 @@ export class WakeUps {
   constructor(connection: Connection, ear: string, tell: (signal: Signal) => void) {
     this.#connection = connection
     this.#ear = ear
-    const shard = connection.shard()
+    const { shard } = connection
     this.#listener = new Listener({
       shard,
       key: `${shard.base}:ear:${ear}`,

@@ -63,6 +63,11 @@ local function of(letter, handle)
   return call('HGET', hashOf(letter, handle), fieldOf(handle))
 end
 
+-- In the place of a job that has moved to another shard.
+local function isStub(body)
+  return body and byte(body, 1) == 64
+end
+
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; `skip` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0

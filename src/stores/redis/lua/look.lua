@@ -9,9 +9,14 @@ if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
   redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
 end
 
+local function bodyOf(handle)
+  local body = of('j', handle)
+  return not isStub(body) and body
+end
+
 -- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
 local function jobOf(handle)
-  local body = of('j', handle)
+  local body = bodyOf(handle)
   if not body then return false end
   local job = { handle, body, '', '', '', '', '', '', '', '' }
   local ticket = ticketOf(seqIn(body), handle)
@@ -154,6 +159,26 @@ answers.fields = function(hash, ...)
   return call('HMGET', named(hash), ...)
 end
 
+answers.scores = function(set, ...)
+  return call('ZMSCORE', named(set), ...)
+end
+
+answers.members = function(set)
+  return call('SMEMBERS', named(set))
+end
+
+-- Some fields of a hash, about as many as are asked for; none only if it has none.
+answers.someFields = function(hash, size)
+  local fields, cursor = {}, '0'
+  for _ = 1, 100 do
+    local page = call('HSCAN', named(hash), cursor, 'COUNT', size)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do fields[#fields + 1] = page[2][i] end
+    if cursor == '0' or #fields >= tonumber(size) then break end
+  end
+  return fields
+end
+
 answers.all = function(hash)
   return call('HGETALL', named(hash))
 end
@@ -245,14 +270,14 @@ end
 answers.positionsOf = function(...)
   local found = {}
   for i, handle in ipairs({ ... }) do
-    local body = of('j', handle)
+    local body = bodyOf(handle)
     found[i] = body and seqIn(body) or false
   end
   return found
 end
 
 local function linkOf(parent, child)
-  local body = of('j', parent)
+  local body = bodyOf(parent)
   return body and call('HGET', named('link:' .. seqIn(body)), child)
 end
 

@@ -13,6 +13,7 @@ import type { WorkerRow } from '../../page/workers.js'
 import { selecting } from '../select.js'
 import { handleOf, seqIn, sortable } from '../ticket.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
+import { inOrder, movingBooks } from './moving.js'
 import type { Question } from './question.js'
 
 /** What has to be asked for all that a try has missed. */
@@ -31,6 +32,7 @@ function unknown(name: string): never {
 }
 
 const books: Record<string, (page: Page, keys: readonly string[]) => Question[]> = {
+  ...movingBooks,
   job: (page, ids) => [
     {
       name: 'jobs',
@@ -479,15 +481,6 @@ export function kindSheets(page: Page): Question[] {
 
 function everySecond(pairs: readonly string[]): string[] {
   return pairs.filter((_, i) => i % 2 === 1)
-}
-
-/** Steps as they were written: a letter, their number, a colon, and what they are. */
-export function inOrder(steps: readonly string[]): string[] {
-  const numbered = steps.map((text) => {
-    const colon = text.indexOf(':')
-    return { n: Number(text.slice(1, colon)), state: text.slice(colon + 1) }
-  })
-  return numbered.sort((a, b) => a.n - b.n).map(({ state }) => state)
 }
 
 function keysOf(page: Page, jobs: readonly JobReply[]): ReadonlySet<string> {

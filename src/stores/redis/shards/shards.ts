@@ -1,0 +1,330 @@
+/** A store whose jobs are spread over several shards: what is related to something at home, all else anywhere. */
+import { bounds } from '../../../core/bounds.js'
+import type { JobRecord, JobTrail, NewJob } from '../../../core/job.js'
+import type {
+  Cause,
+  Command,
+  Counts,
+  ExchangeRequest,
+  ExchangeResult,
+  ExtendRequest,
+  ExtendResult,
+  InsertResult,
+  JobPage,
+  JobQuery,
+  LeasedJob,
+  OperateReport,
+  Selector,
+  Setting,
+  Signal,
+  SweepReport,
+  SweepRequest,
+} from '../../../core/store.js'
+import type { CompiledOptions } from '../options.js'
+import { ShardStore } from '../shard-store.js'
+import { Exchanging } from './exchanging.js'
+import { Homecoming } from './homecoming.js'
+import { mergeCauses, mergeCounts, mergeList } from './merging.js'
+import {
+  actsAmongOthers,
+  endsAmongOthers,
+  innerToken,
+  isLonely,
+  relates,
+  shardIn,
+  shardOf,
+  tokenAt,
+} from './placing.js'
+import { Referral } from './referral.js'
+import { mergeExtends, mergeOperations, mergeSweeps, shareOfKept } from './reports.js'
+
+/** Another process may have failed before it did what it began. */
+const thoroughEvery = 10_000
+
+export class Shards {
+  readonly #home: ShardStore
+  readonly #shards: readonly ShardStore[]
+  readonly #exchanging: Exchanging
+  readonly #homecoming: Homecoming
+  readonly #referral: Referral
+  /** Tokens at home of jobs that came home while they ran, by those that their worker has. */
+  readonly #moved = new Map<string, string>()
+  /** How many finished jobs each may keep. */
+  #keep: readonly SweepRequest['keep'][] = []
+  #thoroughAt = 0
+
+  constructor(home: ShardStore, options: CompiledOptions) {
+    this.#home = home
+    const annexes = Array.from(
+      { length: options.shards - 1 },
+      (_, i) => new ShardStore(i + 1, { ...options, warn: false }),
+    )
+    this.#shards = [home, ...annexes]
+    this.#exchanging = new Exchanging(this.#shards)
+    this.#homecoming = new Homecoming(home)
+    this.#referral = new Referral(home, annexes)
+  }
+
+  async open(): Promise<void> {
+    await this.#home.open() // which knows how many there are
+    await Promise.all(this.#shards.map((shard) => shard.open()))
+    await this.#referral.refer()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#shards.map((shard) => shard.close()))
+  }
+
+  /** Atomic for each shard. */
+  async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
+    if (tx !== undefined) return this.#home.insert(jobs, tx)
+    const places = jobs.map((job) => (this.#isSpread(job) ? shardOf(job.id, this.#shards.length) : 0))
+    const results = new Array<InsertResult>(jobs.length)
+    await Promise.all(
+      [...new Set(places)].map(async (shard) => {
+        const part = jobs.filter((_, i) => places[i] === shard)
+        const inserted = (await this.#insertAt(shard, part)).values()
+        for (let i = 0; i < jobs.length; i++)
+          if (places[i] === shard) results[i] = inserted.next().value as InsertResult
+      }),
+    )
+    return results
+  }
+
+  #isSpread(job: NewJob): boolean {
+    return isLonely(job) && !this.#home.limited.has(job.queue)
+  }
+
+  async #insertAt(shard: number, jobs: readonly NewJob[]): Promise<InsertResult[]> {
+    if (shard === 0) return this.#home.insert(jobs)
+    const results = await (this.#shards[shard] as ShardStore).insertIf(
+      ({ kinds }) => jobs.every((job) => !kinds.of(job).queue.traffic),
+      jobs,
+    )
+    if (results === undefined) return this.#home.insert(jobs)
+    return this.#withStates(jobs, results)
+  }
+
+  /** Of jobs that have come home since they were inserted, only home knows. */
+  async #withStates(jobs: readonly NewJob[], results: InsertResult[]): Promise<InsertResult[]> {
+    const unknown = jobs.filter(
+      (_, i) => results[i]?.status === 'duplicate' && results[i]?.state === undefined,
+    )
+    if (unknown.length === 0) return results
+    const records = await this.#home.get(unknown.map(({ id }) => id))
+    const states = new Map(unknown.map(({ id }, i) => [id, records[i]?.state]))
+    return results.map((result, i) => {
+      const { id } = jobs[i] as NewJob
+      return states.has(id) ? { ...result, state: states.get(id) } : result
+    })
+  }
+
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const related = request.settlements.filter(endsAmongOthers)
+    if (related.length > 0) await this.#bringHome(request.worker, related, request.rescue)
+    if (this.#moved.size === 0) return this.#exchanging.exchange(request)
+    const settlements = request.settlements.map((settlement) => this.#translated(settlement))
+    const result = await this.#exchanging.exchange({ ...request, settlements })
+    for (const { token } of request.settlements) this.#moved.delete(token)
+    if (related.some(({ outcome }) => outcome.hold > 0 || outcome.crashed)) await this.#referral.refer()
+    return result
+  }
+
+  async extend(request: ExtendRequest): Promise<ExtendResult> {
+    const { worker, lease, inventory } = request
+    const related = request.held.filter(actsAmongOthers)
+    if (related.length > 0) await this.#bringHome(worker, related)
+    const held = request.held.map((job) => this.#translated(job))
+    const leaving = inventory?.leaving.map((job) => this.#translated(job)) ?? []
+    const parts = this.#shards.map((_, shard) => ({
+      held: this.#partOf(shard, held),
+      inventory: inventory && { ...inventory, leaving: this.#partOf(shard, leaving) },
+    }))
+    const results = await Promise.all(
+      parts.map(async (part, shard) => {
+        if (shard > 0 && part.held.length === 0 && inventory === undefined) return undefined
+        const result = await (this.#shards[shard] as ShardStore).extend({ worker, lease, ...part })
+        return {
+          ...result,
+          strays: result.strays.map((stray) => ({ ...stray, token: tokenAt(shard, stray.token) })),
+        }
+      }),
+    )
+    return mergeExtends(results.filter((result) => result !== undefined))
+  }
+
+  #partOf<T extends LeasedJob>(shard: number, jobs: readonly T[]): T[] {
+    return jobs
+      .filter(({ token }) => shardIn(token, this.#shards.length) === shard)
+      .map((job) => ({ ...job, token: innerToken(job.token) }))
+  }
+
+  #translated<T extends LeasedJob>(job: T): T {
+    const token = this.#moved.get(job.token)
+    return token === undefined ? job : { ...job, token }
+  }
+
+  async #bringHome(worker: string, jobs: readonly LeasedJob[], rescue = false): Promise<void> {
+    const count = this.#shards.length
+    const away = jobs.filter(({ token }) => shardIn(token, count) > 0 && !this.#moved.has(token))
+    const shards = new Set(away.map(({ token }) => shardIn(token, count)))
+    await Promise.all(
+      [...shards].map(async (shard) => {
+        const part = this.#partOf(shard, away)
+        const tokens = await this.#homecoming.held(this.#shards[shard] as ShardStore, worker, part, rescue)
+        for (const [token, there] of tokens) this.#moved.set(tokenAt(shard, token), tokenAt(0, there))
+      }),
+    )
+  }
+
+  /** Where it is only now and then, so is what home and the annexes have to do with each other. */
+  async sweep(request: SweepRequest): Promise<SweepReport> {
+    const isThorough = request.every === undefined || this.#isTime()
+    if (isThorough) {
+      await this.#referral.refer()
+      this.#keep = await shareOfKept(this.#shards, request.keep)
+    }
+    const reports = await Promise.all(
+      this.#shards.map(async (shard, i) => {
+        const report = await shard.sweep({ ...request, keep: this.#keep[i] ?? request.keep })
+        const more =
+          i > 0 &&
+          (isThorough || shard.limited.size > 0) &&
+          (await this.#homecoming.sweep(shard, request.limit))
+        const orphans = report.orphans.map((orphan) => ({ ...orphan, token: tokenAt(i, orphan.token) }))
+        return { ...report, orphans, more: report.more || more }
+      }),
+    )
+    return mergeSweeps(reports)
+  }
+
+  #isTime(): boolean {
+    const now = performance.now()
+    if (now < this.#thoroughAt) return false
+    this.#thoroughAt = now + thoroughEvery
+    return true
+  }
+
+  async operate(selector: Selector, command: Command): Promise<OperateReport> {
+    if ('ids' in selector) return this.#operateOn(selector.ids, command)
+    const [at, cursor] = readCursor(selector.cursor)
+    const shard = this.#shards[at] as ShardStore
+    const inner = { ...selector, cursor }
+    const report =
+      at > 0 && needsHome(command)
+        ? await this.#operateOnList(shard, inner, command)
+        : await shard.operate(inner, command)
+    return { ...report, cursor: nextCursor(at, report.cursor, this.#shards.length) }
+  }
+
+  /** Each is where its id says, or at home. */
+  async #operateOn(ids: readonly string[], command: Command): Promise<OperateReport> {
+    const parts = this.#shards.map((_, shard) =>
+      shard === 0 ? [] : ids.filter((id) => shardOf(id, this.#shards.length) === shard),
+    )
+    const reports = await Promise.all(
+      parts.map(async (part, i) => {
+        const shard = this.#shards[i] as ShardStore
+        if (part.length === 0) return undefined
+        if (!needsHome(command)) return shard.operate({ ids: part }, command)
+        await this.#homecoming.idle(shard, part)
+        return undefined
+      }),
+    )
+    const away = mergeOperations(reports.filter((report) => report !== undefined))
+    const done = new Set([...away.affected, ...away.asked, ...away.refused])
+    const rest = ids.filter((id) => !done.has(id))
+    if (rest.length === 0) return { ...away, missing: [] }
+    const atHome = await this.#home.operate({ ids: rest }, later(command, away.affected.length))
+    return mergeOperations([{ ...away, missing: [] }, atHome])
+  }
+
+  async #operateOnList(shard: ShardStore, query: JobQuery, command: Command): Promise<OperateReport> {
+    const { jobs, cursor } = await shard.list(query)
+    return {
+      ...(await this.#operateOn(
+        jobs.map(({ id }) => id),
+        command,
+      )),
+      cursor,
+    }
+  }
+
+  async configure(setting: Setting): Promise<void> {
+    await this.#home.configure(setting)
+    if ('paused' in setting) await Promise.all(this.#shards.slice(1).map((annex) => annex.configure(setting)))
+    else await this.#referral.refer()
+  }
+
+  async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
+    const found = new Map<string, JobRecord>()
+    await Promise.all(
+      this.#shards.map(async (shard, i) => {
+        const part = ids.filter((id) => i > 0 && shardOf(id, this.#shards.length) === i)
+        if (part.length === 0) return
+        for (const record of await shard.get(part)) if (record !== undefined) found.set(record.id, record)
+      }),
+    )
+    const rest = ids.filter((id) => !found.has(id))
+    if (rest.length > 0)
+      for (const record of await this.#home.get(rest)) if (record !== undefined) found.set(record.id, record)
+    return ids.map((id) => found.get(id))
+  }
+
+  async trail(id: string): Promise<JobTrail | undefined> {
+    const shard = this.#shards[shardOf(id, this.#shards.length)] as ShardStore
+    return (await shard.trail(id)) ?? (shard === this.#home ? undefined : this.#home.trail(id))
+  }
+
+  list(query: JobQuery): Promise<JobPage> {
+    return mergeList(
+      this.#shards.map((shard) => (part: JobQuery) => shard.list(part)),
+      query,
+    )
+  }
+
+  async counts(): Promise<Counts> {
+    return mergeCounts(await Promise.all(this.#shards.map((shard) => shard.counts())))
+  }
+
+  async causes(): Promise<Cause[]> {
+    return mergeCauses(await Promise.all(this.#shards.map((shard) => shard.causes())), bounds.page)
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    const ends = this.#shards.map((shard, i) =>
+      shard.subscribe((signal) => {
+        if (signal.type === 'arriving') this.#exchanging.announcing = i
+        try {
+          listener(signal)
+        } finally {
+          if (signal.type === 'arriving') this.#exchanging.announcing = undefined
+        }
+      }),
+    )
+    return () => {
+      for (const end of ends) end()
+    }
+  }
+}
+
+function needsHome(command: Command): boolean {
+  return command.do === 'seal' || (command.do === 'retry' && relates(command.change))
+}
+
+/** The same for jobs that come after `count` others. */
+function later(command: Command, count: number): Command {
+  return command.do === 'retry' ? { ...command, delay: command.delay + count * command.spacing } : command
+}
+
+function readCursor(cursor: string | undefined): [shard: number, cursor: string | undefined] {
+  if (cursor === undefined) return [0, undefined]
+  const colon = cursor.indexOf(':')
+  return [Number(cursor.slice(0, colon)), cursor.slice(colon + 1) || undefined]
+}
+
+/** One shard after the other. */
+function nextCursor(at: number, cursor: string | undefined, shards: number): string | undefined {
+  if (cursor !== undefined) return `${at}:${cursor}`
+  return at + 1 < shards ? `${at + 1}:` : undefined
+}
