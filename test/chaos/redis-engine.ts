@@ -10,7 +10,7 @@ import { damageOf } from './redis-damage.js'
 import { settings } from './settings.js'
 
 const common = {
-  openMs: 60,
+  openMs: 200,
   store,
   integrity: async (place: RedisPlace) => askMaster(place, (redis) => damageOf(redis, rootOf(place))),
   // A script runs to its end, whatever becomes of who sent it.

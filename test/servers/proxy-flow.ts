@@ -3,12 +3,12 @@ import type { Socket } from 'node:net'
 /** One way of one connection: packets leave in the order in which they came, each when its time has come. */
 export class Flow {
   readonly #to: Socket
-  readonly #queue: { readonly leaves: number; readonly send: () => void }[] = []
+  readonly #queue: Packet[] = []
   #timer: NodeJS.Timeout | undefined
   #delay = { ms: 0, jitter: 0 }
   #bytesPerSecond = Number.POSITIVE_INFINITY
-  /** When the last packet leaves. */
-  #busyUntil = 0
+  /** When the last packet left. */
+  #free = 0
   /** Nothing comes through any more. */
   lost = false
 
@@ -26,9 +26,12 @@ export class Flow {
     clearTimeout(this.#timer)
   }
 
+  /** What is on its way already is as late as it was, and goes on at the new speed. */
   tune(delay: { ms: number; jitter: number }, bytesPerSecond: number): void {
     this.#delay = delay
     this.#bytesPerSecond = bytesPerSecond
+    clearTimeout(this.#timer)
+    this.#drain()
   }
 
   #pass(packet: Buffer): void {
@@ -43,23 +46,30 @@ export class Flow {
     if (this.lost) return
     const { ms, jitter } = this.#delay
     const late = Math.max(0, ms + (Math.random() * 2 - 1) * jitter)
-    this.#busyUntil =
-      Math.max(performance.now() + late, this.#busyUntil) + (bytes * 1000) / this.#bytesPerSecond
-    this.#queue.push({ leaves: this.#busyUntil, send })
+    this.#queue.push({ due: performance.now() + late, bytes, send })
     if (this.#queue.length === 1) this.#drain()
   }
 
   #drain(): void {
     for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
-      const wait = first.leaves - performance.now()
+      const leaves = Math.max(first.due, this.#free) + (first.bytes * 1000) / this.#bytesPerSecond
+      const wait = leaves - performance.now()
       if (wait > 0) {
         this.#timer = setTimeout(() => this.#drain(), wait)
         return
       }
+      this.#free = leaves
       this.#queue.shift()
       first.send()
     }
   }
+}
+
+interface Packet {
+  /** Not before this time. */
+  readonly due: number
+  readonly bytes: number
+  readonly send: () => void
 }
 
 const pieceBytes = 512

@@ -5,6 +5,7 @@ import { checkEffects } from '../chaos/effects.js'
 import { type ChaosFamily, checkFamilies } from '../chaos/families.js'
 import type { HistoryEvent, Lease, SettledOutcome } from '../chaos/journal.js'
 import { checkLimits } from '../chaos/limits.js'
+import { describeLosses, lossesOf } from '../chaos/losses.js'
 import { checkSlots } from '../chaos/slots.js'
 
 describe('slots of schedules', () => {
@@ -107,6 +108,39 @@ describe('a server that forgets', () => {
     expect(judge({ ...lost, forgotten: later }).violations.map(({ invariant }) => invariant)).toContain('I1')
     const again = judge({ events: twice, jobs: [job('a', { resultBy: 't2' })], forgotten: later })
     expect(again.violations.map(({ invariant }) => invariant)).toContain('I3')
+  })
+})
+
+describe('what crashes took', () => {
+  const crashes = [
+    { from: 1_000, at: 3_000, to: 4_000 },
+    { from: 6_000, at: 8_000, to: 9_000 },
+  ]
+  const acked = (id: string, t: number) => ({ e: 'enqueue-ack' as const, id, t })
+  const events = [
+    acked('kept', 2_900),
+    acked('old', 500),
+    acked('first', 2_000),
+    acked('read late', 3_500),
+    acked('second', 7_000),
+    acked('later', 9_500),
+  ]
+
+  test('counts for the first one after the acknowledgement, with its age', () => {
+    expect(lossesOf({ events, jobs: [job('kept')] }, crashes)).toEqual([[2_500, 1_000, 0], [1_000]])
+  })
+
+  test('is told by the kill', () => {
+    expect(describeLosses([[2_500, 1_000, 0], [1_000], []])).toBe(
+      'lost per kill 0/1/3 (least/median/most), the oldest acknowledged 2500 ms before its kill',
+    )
+    expect(describeLosses([[], []])).toBe('lost per kill 0')
+  })
+
+  test('convicts the server, where it is older than the setting allows, or newer than the crash', () => {
+    const { violations, lost } = judge({ events, jobs: [job('kept')], forgotten: crashes })
+    expect(lost).toBe(5)
+    expect(violations).toContainEqual({ invariant: 'I1', text: '2 acknowledged jobs are lost: old, later' })
   })
 })
 

@@ -1,21 +1,23 @@
 /**
  * A server that flushes its log every second is killed under load. What it loses is measured: it may only be of the last
- * seconds, and everything goes on from there.
+ * seconds before a kill, which are few of all that pass between two of them, and everything goes on from there.
  */
 import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RedisServer, startOwnRedis } from '../../servers/redis.js'
 import { type Arena, sleep } from '../arena.js'
-import type { Period } from '../checker.js'
 import { type Fault, inArena } from '../fault.js'
+import { type Crash, describeLosses, lossesOf } from '../losses.js'
 import { groundOf } from '../redis-engine.js'
 import type { Row } from '../row.js'
 import { startCrew } from './crew.js'
 
 /** What the setting says: about a second, up to two. */
 const allowedMs = 2_000
-/** A process may read an answer so long after the server has died. */
+/** A process may read an answer so long after the server has died; only then it is started again. */
 const readMs = 1_000
+/** From one kill to the next. What was acknowledged between the seconds around them has to be there. */
+const apartMs = { least: 5_000, most: 6_000 } as const
 const second = 1_000
 
 export const everysecFaults = [
@@ -53,17 +55,24 @@ function lossy(name: string, end: (server: RedisServer, log: LogWatch) => Promis
 
 async function attack(arena: Arena, end: () => Promise<void>): Promise<Row> {
   const crew = await startCrew(arena)
-  const forgotten: Period[] = []
+  const crashes: Crash[] = []
+  let last = Date.now()
   while (arena.kills < arena.options.kills) {
-    await sleep(arena.random.between(1_200, 2_000))
-    const t = Date.now()
+    await sleep(last + arena.random.between(apartMs.least, apartMs.most) - Date.now())
+    last = Date.now()
     await end()
-    forgotten.push({ from: t - allowedMs, to: Date.now() + readMs })
+    await sleep(readMs)
+    crashes.push({ from: last - allowedMs, at: last, to: Date.now() })
     arena.kills++
     await arena.heal(crew.members, () => arena.server.start())
     arena.options.progress(`${arena.kills} kills`)
   }
-  return crew.judge({ injected: arena.kills, repeats: true, forgotten, note: 'loss measured' })
+  return crew.judge({
+    injected: arena.kills,
+    repeats: true,
+    forgotten: crashes,
+    inspect: (findings) => describeLosses(lossesOf(findings, crashes)),
+  })
 }
 
 /** How long the log was, and when. */
