@@ -93,6 +93,7 @@ async function read(redis: Redis, root: string): Promise<Contents> {
     switch (letter) {
       case 'j':
         for (const [field, body] of Object.entries(await redis.hgetall(full))) {
+          if (body.startsWith('@')) continue // has moved to another shard
           const [kind = '', position = ''] = body.split(';')
           found.kinds.set(position + name + field, kind)
         }

@@ -12,7 +12,7 @@ import { settings } from './settings.js'
 const common = {
   openMs: 200,
   store,
-  integrity: async (place: RedisPlace) => askMaster(place, (redis) => damageOf(redis, rootOf(place))),
+  integrity,
   // A script runs to its end, whatever becomes of who sent it.
   writable: () => true,
 }
@@ -39,6 +39,13 @@ export const redisCluster: Engine<RedisPlace> = {
   },
 }
 
+async function integrity(place: RedisPlace): Promise<string> {
+  const damage = await Promise.all(
+    rootsOf(place).map((root) => askMaster(place, (redis) => damageOf(redis, root), root)),
+  )
+  return damage.find((found) => found !== 'ok') ?? 'ok'
+}
+
 function urlOf({ nodes }: RedisCluster): string {
   return `redis+cluster://${nodes.map(({ host, port }) => `${host}:${port}`).join()}`
 }
@@ -48,11 +55,12 @@ export function groundOf(url: string, engine: RedisPlace['engine']): Pick<Ground
   return { place: () => ({ engine, url, prefix: `chaos_${++places}` }) }
 }
 
-function store({ url, prefix, wait, nodes }: RedisPlace): RedisStore {
+function store({ engine, url, prefix, wait, nodes }: RedisPlace): RedisStore {
   return new RedisStore({
     ...(nodes === undefined ? { url } : { client: mapped(nodes) }),
     ...(wait !== undefined && { durability: { wait } }),
     prefix,
+    shards: shardsOf[engine],
     warn: false,
     ...settings.redis,
   })
@@ -69,16 +77,23 @@ export function redisPlace(place: Place): RedisPlace {
   return place
 }
 
-/** The key that every script names; all others have its hash tag. */
-export function rootOf({ prefix }: RedisPlace): string {
-  return `{${prefix}:0}`
+/** Over how many slots a store is spread. */
+const shardsOf = { redis: 1, 'redis-cluster': 3 } as const
+
+/** The keys that scripts name, one in each shard; all others have the hash tag of one of them. */
+export function rootsOf({ engine, prefix }: RedisPlace): string[] {
+  return Array.from({ length: shardsOf[engine] }, (_, shard) => `{${prefix}:${shard}}`)
 }
 
-/** A few commands to the server that has the jobs, on a connection that has nothing to do with those under attack. */
-export async function askMaster<T>(place: RedisPlace, work: (redis: Redis) => Promise<T>): Promise<T> {
+/** A few commands to the server that has a shard, on a connection that has nothing to do with those under attack. */
+export async function askMaster<T>(
+  place: RedisPlace,
+  work: (redis: Redis) => Promise<T>,
+  root = rootsOf(place)[0] as string,
+): Promise<T> {
   const [first = 0, ...others] = portsOf(place)
   if (place.engine === 'redis') return ask(first, work)
-  const slot = await ask(first, (redis) => redis.cluster('KEYSLOT', rootOf(place)))
+  const slot = await ask(first, (redis) => redis.cluster('KEYSLOT', root))
   for (const port of [first, ...others]) {
     const self = (await viewOf(port)).find(({ isMyself }) => isMyself)
     if (self !== undefined && owns(self, slot)) return ask(port, work)

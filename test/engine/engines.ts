@@ -18,6 +18,9 @@ export const isRemote = engine !== 'memory' && engine !== 'sqlite'
 /** On one server, or on a cluster. */
 export const isRedis = engine === 'redis' || engine === 'redis-cluster'
 
+/** Over how many slots jobs are spread on Redis: those whose ids Millrace makes, and that have to do with nothing but themselves. */
+export const shards = engine === 'redis-cluster' ? 3 : 1
+
 /** How much of what is done many times: an engine with a server takes a message and its answer for each verb. */
 export const pace = isRemote ? 0.1 : 1
 
@@ -120,7 +123,7 @@ async function redis(): Promise<StoreHarness> {
   }
 
   async function open(): Promise<RedisStore> {
-    const store = new RedisStore({ url: redisUrl(), prefix, clock, warn: false })
+    const store = new RedisStore({ url: redisUrl(), prefix, shards, clock, warn: false })
     opened.push(store)
     await store.open()
     return store

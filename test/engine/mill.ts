@@ -8,7 +8,7 @@ import { RedisStore } from 'millrace/redis'
 import { SqliteStore } from 'millrace/sqlite'
 import { TestMill, type TestMillOptions, type VirtualClock } from 'millrace/testing'
 import { afterEach } from 'vitest'
-import { engine, isRedis } from './engines.js'
+import { engine, isRedis, shards } from './engines.js'
 import { forgetPrefix, redisUrl, takePrefix } from './prefixes.js'
 import { SchemaStore } from './schema-store.js'
 
@@ -76,6 +76,7 @@ function redis(clock?: VirtualClock): Store {
   const store = new RedisStore({
     url: redisUrl(),
     prefix: freshPrefix(),
+    shards,
     warn: false,
     ...(clock && { clock }),
   })

@@ -20,7 +20,7 @@ export interface RedisOptions {
   readonly prefix?: string
   /**
    * How many slots the jobs are spread over: on a cluster, so many nodes can share the work. Fixed when the store is made.
-   * What has to do with nothing but itself is spread; see docs/adr/24-shards.md for what is not. @default 1
+   * What has to do with nothing but itself is spread; see docs/adr/0024-shards.md for what is not. @default 1
    */
   readonly shards?: number
   /** How long a call goes on trying while the server cannot be reached; 0 tries once. @default '30s' */

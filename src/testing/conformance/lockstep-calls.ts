@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { crashed } from '../../core/lifecycle.js'
 import type { ExchangeResult, OrphanedJob, Store, SweepReport } from '../../core/store.js'
-import { idsOf, lostWorker, sorted, sweep } from './helpers.js'
+import { idsOf, lostWorker, operateAll, sorted, sweep } from './helpers.js'
 import { type LockstepRequests, settlementsFor } from './lockstep-requests.js'
 import { type LockstepVerb, lease } from './lockstep-steps.js'
 import { limiter } from './traffic-parts.js'
@@ -122,11 +122,10 @@ export class LockstepCalls {
 
   /** In which order a filter finds jobs is left open. */
   async #operate({ stores }: Process, { state, queue, command }: Verb<'operate'>): Promise<void> {
-    const selector = { filter: { state, queue }, limit: 1000 }
-    const reports = await Promise.all(stores.map((store) => store.operate(selector, command)))
+    const filter = { state, queue }
+    const reports = await Promise.all(stores.map((store) => operateAll(store, filter, command)))
     allAlike(
-      reports.map(({ affected, asked, refused, ...rest }) => ({
-        ...rest,
+      reports.map(({ affected, asked, refused }) => ({
         affected: sorted(affected),
         asked: sorted(asked),
         refused: sorted(refused),

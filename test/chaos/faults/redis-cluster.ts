@@ -6,7 +6,7 @@ import { ask } from '../../servers/redis-process.js'
 import { type Arena, sleep } from '../arena.js'
 import type { Period } from '../checker.js'
 import { type Fault, fault } from '../fault.js'
-import { portsOf, redisPlace, rootOf } from '../redis-engine.js'
+import { portsOf, redisPlace, rootsOf } from '../redis-engine.js'
 import type { Row } from '../row.js'
 import { settings } from '../settings.js'
 import { roundsOf, startCrew } from './crew.js'
@@ -25,7 +25,7 @@ export const clusterFaults: readonly Fault[] = [
 ]
 
 /**
- * The master of the jobs, under load; its replica takes over, and it comes back as the replica of that one. Each second time
+ * A master of some of the jobs, under load; its replica takes over, and it comes back as the replica of that one. Each second time
  * that replica has heard nothing for a while. With `wait` nothing is lost; without, what had not reached the replica is,
  * and is counted.
  */
@@ -36,7 +36,8 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
   const forgotten: Period[] = []
   while (arena.kills < arena.options.kills) {
     await sleep(arena.random.between(300, 1_000))
-    const master = await cluster.masterOf(rootOf(place))
+    const root = arena.random.pick(rootsOf(place))
+    const master = await cluster.masterOf(root)
     const replica = await cluster.replicaOf(master)
     const from = Date.now()
     const letGo = arena.kills % 2 === 0 ? await cutOff(replica, master) : () => {}
@@ -45,7 +46,7 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
     letGo()
     forgotten.push({ from, to: Date.now() + readMs })
     arena.kills++
-    await cluster.masterOf(rootOf(place))
+    await cluster.masterOf(root)
     await arena.heal(crew.members, () => master.start())
     await cluster.settled()
     arena.options.progress(`${arena.kills} kills`)
@@ -76,7 +77,8 @@ async function failover(arena: Arena): Promise<Row> {
   const crew = await startCrew(arena)
   for (let round = 0; round < rounds; round++) {
     await sleep(arena.random.between(300, 1_000))
-    await arena.heal(crew.members, async () => void (await arena.cluster.failover(rootOf(place))))
+    const root = arena.random.pick(rootsOf(place))
+    await arena.heal(crew.members, async () => void (await arena.cluster.failover(root)))
     arena.options.progress(`${round + 1} of ${rounds} failovers`)
   }
   return crew.judge({ injected: rounds, repeats: true, graceMs: settings.graceMs })
@@ -88,8 +90,8 @@ async function moveSlot(arena: Arena): Promise<Row> {
   const place = redisPlace(arena.place)
   const { cluster } = arena
   const crew = await startCrew(arena)
-  const slot = await cluster.slotOf(rootOf(place))
   for (let round = 0; round < rounds; round++) {
+    const slot = await cluster.slotOf(arena.random.pick(rootsOf(place)))
     await sleep(arena.random.between(300, 1_000))
     const source = await cluster.masterOf(slot)
     const view = await viewOf(source.port)
@@ -134,7 +136,7 @@ async function flushAll(arena: Arena): Promise<Row> {
   return crew.judge({ injected: rounds, repeats: true })
 }
 
-/** Connections to the node that has the jobs fall silent, for the processes only: the nodes still hear each other. */
+/** Connections to a node that has some of the jobs fall silent, for the processes only: the nodes still hear each other. */
 async function blackHole(arena: Arena): Promise<Row> {
   const rounds = roundsOf(arena, 4)
   const place = redisPlace(arena.place)
@@ -148,7 +150,7 @@ async function blackHole(arena: Arena): Promise<Row> {
     const crew = await startCrew(arena, { ...place, nodes })
     for (let round = 0; round < rounds; round++) {
       await sleep(arena.random.between(300, 1_000))
-      const master = await arena.cluster.masterOf(rootOf(place))
+      const master = await arena.cluster.masterOf(arena.random.pick(rootsOf(place)))
       const network = proxies.find(({ port }) => port === master.port)?.proxy
       network?.blackHole()
       await sleep(2_000)

@@ -9,11 +9,11 @@ import type {
   SettleResult,
 } from '../../../core/store.js'
 import type { ShardStore } from '../shard-store.js'
-import { innerToken, shardIn, tokenAt } from './placing.js'
+import { tokenAt, tokenParts } from './placing.js'
 
 export class Exchanging {
   readonly #shards: readonly ShardStore[]
-  /** Where a claim begins that was not answered, by its token: asked again, it is to meet the shards in the same order. */
+  /** Where a claim begins, by its token: asked again, it is to meet the shards in the same order. */
   readonly #starts = new Map<string, number>()
   #turn = 0
   /** Of exchanges that failed in part: what became of the settlements that did not, by their tokens. */
@@ -34,7 +34,12 @@ export class Exchanging {
     const claiming = claim && this.#claimFrom(first, claim.room, request, parts.get(first) ?? [], results)
     parts.delete(first)
     const settling = [...parts].map(async ([shard, part]) => {
-      const inner = { worker, settlements: part.map(atShard), claim: undefined, ...(rescue && { rescue }) }
+      const inner = {
+        worker,
+        settlements: part.map(({ settlement }) => settlement),
+        claim: undefined,
+        ...(rescue && { rescue }),
+      }
       const { settled } = await (this.#shards[shard] as ShardStore).exchange(inner)
       note(results, part, settled)
     })
@@ -51,7 +56,7 @@ export class Exchanging {
 
   /** What is left of the room is for the next shards. */
   async #claimOn(first: number, request: ExchangeRequest, found: ExchangeResult): Promise<ExchangeResult> {
-    const { room, token } = request.claim as ClaimRequest
+    const { room } = request.claim as ClaimRequest
     const claimed: ClaimedJob[] = [...found.claimed]
     let opens = found.opens
     for (let i = 1; i < this.#shards.length; i++) {
@@ -61,7 +66,6 @@ export class Exchanging {
       claimed.push(...next.claimed)
       if (next.opens !== undefined) opens = Math.min(opens ?? next.opens, next.opens)
     }
-    this.#starts.delete(token)
     return { settled: [], claimed, opens }
   }
 
@@ -75,7 +79,12 @@ export class Exchanging {
     const store = this.#shards[shard] as ShardStore
     const asked = this.#asked(shard, claim as ClaimRequest, room)
     if (asked === undefined && part.length === 0) return nothing
-    const inner = { worker, settlements: part.map(atShard), claim: asked, ...(rescue && { rescue }) }
+    const inner = {
+      worker,
+      settlements: part.map(({ settlement }) => settlement),
+      claim: asked,
+      ...(rescue && { rescue }),
+    }
     const { settled, claimed, opens } = await store.exchange(inner)
     note(results, part, settled)
     // They were made for us.
@@ -105,10 +114,11 @@ export class Exchanging {
     const parts = new Map<number, Placed[]>()
     settlements.forEach((settlement, at) => {
       if (results[at] !== undefined) return
-      const shard = shardIn(settlement.token, this.#shards.length)
+      const [shard, token] = tokenParts(settlement.token, this.#shards.length)
       const part = parts.get(shard)
-      if (part === undefined) parts.set(shard, [{ settlement, at }])
-      else part.push({ settlement, at })
+      const placed = { settlement: { ...settlement, token }, at }
+      if (part === undefined) parts.set(shard, [placed])
+      else part.push(placed)
     })
     return parts
   }
@@ -128,6 +138,7 @@ export class Exchanging {
   }
 }
 
+/** As its shard knows it, and which it is in the request. */
 interface Placed {
   readonly settlement: Settlement
   readonly at: number
@@ -146,15 +157,11 @@ const nothing: ExchangeResult = { settled: [], claimed: [], opens: undefined }
 /** What is asked again is asked soon. */
 const mostKept = 10_000
 
-function keepLatest(kept: Map<string, unknown>): void {
+export function keepLatest(kept: Map<string, unknown>): void {
   for (const oldest of kept.keys()) {
     if (kept.size <= mostKept) return
     kept.delete(oldest)
   }
-}
-
-function atShard({ settlement }: Placed): Settlement {
-  return { ...settlement, token: innerToken(settlement.token) }
 }
 
 function sizeOf({ shared, own }: Room): number {

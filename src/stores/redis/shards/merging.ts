@@ -1,4 +1,5 @@
 /** Several shards, read as one. */
+import { MillraceError, show } from '../../../core/errors.js'
 import type { JobRecord, JobState } from '../../../core/job.js'
 import type { Cause, Counts, JobPage, JobQuery, KindCounts } from '../../../core/store.js'
 import { kindKey } from '../../page/kinds.js'
@@ -53,7 +54,7 @@ type Cursors = readonly (string | null)[]
  * call may, and found too few, ends the page: what comes next of it may belong before the others.
  */
 export async function mergeList(shards: readonly List[], query: JobQuery): Promise<JobPage> {
-  const cursors = query.cursor === undefined ? shards.map(() => '') : (JSON.parse(query.cursor) as Cursors)
+  const cursors = query.cursor === undefined ? shards.map(() => '') : readCursors(query.cursor, shards.length)
   if (timeOf(query.filter.state) === undefined) return listInTurn(shards, query, cursors)
   const pages = await Promise.all(
     shards.map((list, i) =>
@@ -72,6 +73,28 @@ export async function mergeList(shards: readonly List[], query: JobQuery): Promi
     }),
   )
   return { jobs, cursor: next.every((cursor) => cursor === null) ? undefined : JSON.stringify(next) }
+}
+
+function readCursors(cursor: string, shards: number): Cursors {
+  const parts = parse(cursor)
+  const isOurs = Array.isArray(parts) && parts.length === shards && parts.some((part) => part !== null)
+  if (!isOurs || !parts.every((part) => part === null || typeof part === 'string')) throw notOurs(cursor)
+  return parts
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export function notOurs(cursor: string): MillraceError {
+  return new MillraceError('INVALID_OPTION', `cursor is ${show(cursor)}; expected one that was returned`, {
+    field: 'cursor',
+    value: cursor,
+  })
 }
 
 const nothing: JobPage = { jobs: [], cursor: undefined }
@@ -103,7 +126,7 @@ function takeFirst(pages: readonly JobPage[], { filter, limit }: JobQuery) {
   return taken
 }
 
-/** What jobs of a state are in the order of; undefined where that is no time. */
+/** What jobs of a state are in the order of, finished ones newest first; undefined where that is no time. */
 function timeOf(state: JobState): ((job: JobRecord) => number) | undefined {
   switch (state) {
     case 'scheduled':
@@ -113,7 +136,7 @@ function timeOf(state: JobState): ((job: JobRecord) => number) | undefined {
     case 'completed':
     case 'dead':
     case 'cancelled':
-      return ({ expiresAt }) => expiresAt ?? Number.POSITIVE_INFINITY
+      return ({ expiresAt }) => -(expiresAt ?? Number.POSITIVE_INFINITY)
     default:
       return undefined
   }

@@ -39,9 +39,8 @@ export interface Trail {
 
 /** Takes a job out of its shard. `claim`: a new one, for a job that runs. */
 export function pack(tables: PagedTables, entry: Entry, claim: string): Parcel {
-  const { lease, state, kind, seq } = entry
-  const hasTrail = entry.story?.steps !== undefined || entry.story?.logged !== undefined
-  const trail = hasTrail ? (tables.page.row<Trail>('trail', String(seq)) as Trail) : noTrail
+  const { lease, state, kind, seq, story } = entry
+  const trail = story !== undefined ? (tables.page.row<Trail>('trail', String(seq)) as Trail) : noTrail
   const parcel: Parcel = {
     row: tables.jobs.stored(entry),
     kind: { queue: kind.queue.name, name: kind.name, lane: kind.lane },

@@ -55,12 +55,8 @@ export function tokenAt(shard: number, token: string): string {
   return `${shard}!${token}`
 }
 
-/** Home, of a token that nobody made here: there it opens nothing. */
-export function shardIn(token: string, shards: number): number {
-  const shard = Number.parseInt(token, 10)
-  return shard > 0 && shard < shards && token[String(shard).length] === '!' ? shard : 0
-}
-
-export function innerToken(token: string): string {
-  return token.slice(token.indexOf('!') + 1)
+/** The shard that a token is for, and what it is there. One that nobody made here is for home, where it opens nothing. */
+export function tokenParts(token: string, shards: number): readonly [shard: number, inner: string] {
+  const [, shard, inner = ''] = /^(0|[1-9]\d?)!(.*)$/s.exec(token) ?? []
+  return shard !== undefined && Number(shard) < shards ? [Number(shard), inner] : [0, '']
 }

@@ -14,16 +14,18 @@ export class Referral {
     this.#annexes = annexes
   }
 
-  async refer(): Promise<void> {
+  /** Whether the annexes did not know. */
+  async refer(): Promise<boolean> {
     const [flags, jobs] = await Promise.all([
       this.#home.ask<readonly string[]>('all', 'queues'),
       this.#home.ask<readonly string[]>('members', 'limited'),
     ])
     const queues = flags.filter((_, i) => i % 2 === 0 && flags[i + 1]?.endsWith(',1'))
     const news = JSON.stringify([queues.toSorted(), jobs.toSorted()])
-    if (news === this.#told || queues.length + jobs.length === 0) return
+    if (news === this.#told || queues.length + jobs.length === 0) return false
     await Promise.all(this.#annexes.map((annex) => tell(annex, queues, jobs)))
     this.#told = news
+    return true
   }
 }
 

@@ -22,24 +22,23 @@ import type {
 } from '../../../core/store.js'
 import type { CompiledOptions } from '../options.js'
 import { ShardStore } from '../shard-store.js'
-import { Exchanging } from './exchanging.js'
+import { Exchanging, keepLatest } from './exchanging.js'
 import { Homecoming } from './homecoming.js'
-import { mergeCauses, mergeCounts, mergeList } from './merging.js'
+import { mergeCauses, mergeCounts, mergeList, notOurs } from './merging.js'
 import {
   actsAmongOthers,
   endsAmongOthers,
-  innerToken,
   isLonely,
   relates,
-  shardIn,
   shardOf,
   tokenAt,
+  tokenParts,
 } from './placing.js'
 import { Referral } from './referral.js'
 import { mergeExtends, mergeOperations, mergeSweeps, shareOfKept } from './reports.js'
 
-/** Another process may have failed before it did what it began. */
-const thoroughEvery = 10_000
+/** Another process may have failed before it did what it began: so often it is looked for, by the number of shards. */
+const thoroughMs = { each: 5_000, most: 60_000 } as const
 
 export class Shards {
   readonly #home: ShardStore
@@ -52,6 +51,9 @@ export class Shards {
   /** How many finished jobs each may keep. */
   #keep: readonly SweepRequest['keep'][] = []
   #thoroughAt = 0
+  #opening: Promise<void> | undefined
+  /** Annexes on which jobs wait that have to come home. */
+  #restless: Set<ShardStore> = new Set()
 
   constructor(home: ShardStore, options: CompiledOptions) {
     this.#home = home
@@ -65,10 +67,18 @@ export class Shards {
     this.#referral = new Referral(home, annexes)
   }
 
-  async open(): Promise<void> {
+  open(): Promise<void> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined // the next call may find the servers
+      throw error
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<void> {
     await this.#home.open() // which knows how many there are
     await Promise.all(this.#shards.map((shard) => shard.open()))
-    await this.#referral.refer()
+    await this.#refer()
   }
 
   async close(): Promise<void> {
@@ -122,11 +132,23 @@ export class Shards {
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const related = request.settlements.filter(endsAmongOthers)
     if (related.length > 0) await this.#bringHome(request.worker, related, request.rescue)
+    if (related.some(({ outcome }) => outcome.hold > 0 || outcome.crashed)) return this.#closing(request)
+    return this.#exchange(request)
+  }
+
+  /** What is closed by how jobs ended the annexes have to know before they hand out more. */
+  async #closing({ claim, ...request }: ExchangeRequest): Promise<ExchangeResult> {
+    const ended = await this.#exchange({ ...request, claim: undefined })
+    await this.#refer()
+    if (claim === undefined) return ended
+    return { ...(await this.#exchange({ ...request, settlements: [], claim })), settled: ended.settled }
+  }
+
+  async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     if (this.#moved.size === 0) return this.#exchanging.exchange(request)
     const settlements = request.settlements.map((settlement) => this.#translated(settlement))
     const result = await this.#exchanging.exchange({ ...request, settlements })
     for (const { token } of request.settlements) this.#moved.delete(token)
-    if (related.some(({ outcome }) => outcome.hold > 0 || outcome.crashed)) await this.#referral.refer()
     return result
   }
 
@@ -142,7 +164,6 @@ export class Shards {
     }))
     const results = await Promise.all(
       parts.map(async (part, shard) => {
-        if (shard > 0 && part.held.length === 0 && inventory === undefined) return undefined
         const result = await (this.#shards[shard] as ShardStore).extend({ worker, lease, ...part })
         return {
           ...result,
@@ -150,13 +171,14 @@ export class Shards {
         }
       }),
     )
-    return mergeExtends(results.filter((result) => result !== undefined))
+    return mergeExtends(results)
   }
 
   #partOf<T extends LeasedJob>(shard: number, jobs: readonly T[]): T[] {
-    return jobs
-      .filter(({ token }) => shardIn(token, this.#shards.length) === shard)
-      .map((job) => ({ ...job, token: innerToken(job.token) }))
+    return jobs.flatMap((job) => {
+      const [at, token] = tokenParts(job.token, this.#shards.length)
+      return at === shard ? [{ ...job, token }] : []
+    })
   }
 
   #translated<T extends LeasedJob>(job: T): T {
@@ -165,32 +187,31 @@ export class Shards {
   }
 
   async #bringHome(worker: string, jobs: readonly LeasedJob[], rescue = false): Promise<void> {
-    const count = this.#shards.length
-    const away = jobs.filter(({ token }) => shardIn(token, count) > 0 && !this.#moved.has(token))
-    const shards = new Set(away.map(({ token }) => shardIn(token, count)))
+    const shardIn = ({ token }: LeasedJob) => tokenParts(token, this.#shards.length)[0]
+    const away = jobs.filter((job) => shardIn(job) > 0 && !this.#moved.has(job.token))
+    const shards = new Set(away.map(shardIn))
     await Promise.all(
       [...shards].map(async (shard) => {
         const part = this.#partOf(shard, away)
         const tokens = await this.#homecoming.held(this.#shards[shard] as ShardStore, worker, part, rescue)
         for (const [token, there] of tokens) this.#moved.set(tokenAt(shard, token), tokenAt(0, there))
+        keepLatest(this.#moved)
       }),
     )
   }
 
-  /** Where it is only now and then, so is what home and the annexes have to do with each other. */
+  /** Each shard does as much as is asked for. Where it is only now and then, so is what home and annexes have to do with each other. */
   async sweep(request: SweepRequest): Promise<SweepReport> {
     const isThorough = request.every === undefined || this.#isTime()
     if (isThorough) {
-      await this.#referral.refer()
+      await this.#refer()
       this.#keep = await shareOfKept(this.#shards, request.keep)
     }
     const reports = await Promise.all(
       this.#shards.map(async (shard, i) => {
         const report = await shard.sweep({ ...request, keep: this.#keep[i] ?? request.keep })
-        const more =
-          i > 0 &&
-          (isThorough || shard.limited.size > 0) &&
-          (await this.#homecoming.sweep(shard, request.limit))
+        const isOpen = i > 0 && (isThorough || report.promoted > 0 || this.#restless.has(shard))
+        const more = isOpen && (await this.#sweepHome(shard, request.limit))
         const orphans = report.orphans.map((orphan) => ({ ...orphan, token: tokenAt(i, orphan.token) }))
         return { ...report, orphans, more: report.more || more }
       }),
@@ -198,16 +219,26 @@ export class Shards {
     return mergeSweeps(reports)
   }
 
+  async #sweepHome(annex: ShardStore, limit: number): Promise<boolean> {
+    const more = await this.#homecoming.sweep(annex, limit)
+    if (!more) this.#restless.delete(annex)
+    return more
+  }
+
+  async #refer(): Promise<void> {
+    if (await this.#referral.refer()) this.#restless = new Set(this.#shards.slice(1))
+  }
+
   #isTime(): boolean {
     const now = performance.now()
     if (now < this.#thoroughAt) return false
-    this.#thoroughAt = now + thoroughEvery
+    this.#thoroughAt = now + Math.min(thoroughMs.most, thoroughMs.each * this.#shards.length)
     return true
   }
 
   async operate(selector: Selector, command: Command): Promise<OperateReport> {
     if ('ids' in selector) return this.#operateOn(selector.ids, command)
-    const [at, cursor] = readCursor(selector.cursor)
+    const [at, cursor] = readCursor(selector.cursor, this.#shards.length)
     const shard = this.#shards[at] as ShardStore
     const inner = { ...selector, cursor }
     const report =
@@ -253,7 +284,7 @@ export class Shards {
   async configure(setting: Setting): Promise<void> {
     await this.#home.configure(setting)
     if ('paused' in setting) await Promise.all(this.#shards.slice(1).map((annex) => annex.configure(setting)))
-    else await this.#referral.refer()
+    else await this.#refer()
   }
 
   async get(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
@@ -317,10 +348,11 @@ function later(command: Command, count: number): Command {
   return command.do === 'retry' ? { ...command, delay: command.delay + count * command.spacing } : command
 }
 
-function readCursor(cursor: string | undefined): [shard: number, cursor: string | undefined] {
+function readCursor(cursor: string | undefined, shards: number): [shard: number, cursor: string | undefined] {
   if (cursor === undefined) return [0, undefined]
-  const colon = cursor.indexOf(':')
-  return [Number(cursor.slice(0, colon)), cursor.slice(colon + 1) || undefined]
+  const [, shard, inner] = /^(\d+):(.*)$/s.exec(cursor) ?? []
+  if (shard === undefined || Number(shard) >= shards) throw notOurs(cursor)
+  return [Number(shard), inner || undefined]
 }
 
 /** One shard after the other. */

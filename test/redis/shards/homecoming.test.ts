@@ -1,0 +1,191 @@
+/** A job of an annex that gets to do with others comes home, whoever fails on the way. */
+import type { ClaimedJob, NewJob } from 'millrace'
+import { expect, test } from 'vitest'
+import type { ShardStore } from '../../../src/stores/redis/shard-store.js'
+import { Homecoming } from '../../../src/stores/redis/shards/homecoming.js'
+import {
+  claim,
+  complete,
+  insertMany,
+  newJob,
+  newJobs,
+  settle,
+  stateOf,
+  sweep,
+} from '../../../src/testing/conformance/helpers.js'
+import { codeOf } from '../redis.js'
+import { type Sharded, threeShards } from './shards.js'
+
+/** Of one that runs on the second shard, as that knows it. */
+async function away(sharded: Sharded): Promise<ClaimedJob> {
+  const [, annex] = sharded.parts
+  await annex.insert([newJob({ id: 'traveller' })])
+  const [job] = (await claim(annex)) as [ClaimedJob]
+  await annex.extend({ worker: 'worker', lease: 10_000, held: [{ ...job, progress: '50', logs: [line] }] })
+  return job
+}
+
+const line = { at: 1, level: 'info', text: 'on its way' } as const
+
+async function isWhole({ parts: [home, annex] }: Sharded): Promise<void> {
+  expect(await annex.get(['traveller'])).toEqual([undefined])
+  expect(await home.get(['traveller'])).toMatchObject([{ state: 'running', progress: '50', attempt: 1 }])
+  expect((await home.trail('traveller'))?.logs).toEqual([line])
+}
+
+/** `home` with one call that fails, before or after it is done. */
+function failing(store: ShardStore, verb: 'work' | 'forgetMoved', when: 'before' | 'after'): ShardStore {
+  let isToFail = true
+  return new Proxy(store, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target) as unknown
+      if (typeof value !== 'function') return value
+      return async (...args: unknown[]) => {
+        const fails = name === verb && isToFail
+        if (fails) isToFail = false
+        if (fails && when === 'before') throw new Error('the process ends')
+        const result = await value.apply(target, args)
+        if (fails) throw new Error('the process ends')
+        return result
+      }
+    },
+  })
+}
+
+test('it is what it was, under a token of home', async () => {
+  const sharded = await threeShards()
+  const [home, annex] = sharded.parts
+  const job = await away(sharded)
+  const tokens = await new Homecoming(home).held(annex, 'worker', [job])
+  await isWhole(sharded)
+  expect(await settle(annex, job, complete())).toBe('lost')
+  expect(await settle(home, { ...job, token: tokens.get(job.token) as string }, complete('1'))).toBe(
+    'applied',
+  )
+  expect(await home.get(['traveller'])).toMatchObject([{ state: 'completed', result: '1' }])
+})
+
+for (const when of ['before', 'after'] as const) {
+  test(`its worker tries again: home failed ${when} it took it in`, async () => {
+    const sharded = await threeShards()
+    const [home, annex] = sharded.parts
+    const job = await away(sharded)
+    const homecoming = new Homecoming(failing(home, 'work', when))
+    await expect(homecoming.held(annex, 'worker', [job])).rejects.toThrow('the process ends')
+    const tokens = await homecoming.held(annex, 'worker', [job])
+    await isWhole(sharded)
+    expect(await settle(home, { ...job, token: tokens.get(job.token) as string }, complete())).toBe('applied')
+  })
+
+  test(`a sweep goes on: the process ended ${when} home took it in`, async () => {
+    const sharded = await threeShards()
+    const [home, annex] = sharded.parts
+    const job = await away(sharded)
+    const homecoming = new Homecoming(failing(home, 'work', when))
+    await expect(homecoming.held(annex, 'worker', [job])).rejects.toThrow('the process ends')
+    await sweep(sharded.store)
+    expect(await home.get(['traveller']), 'it may be about to try again').toHaveLength(1)
+    await sharded.clock.advance(5_000)
+    await sweep(sharded.store)
+    await isWhole(sharded)
+    expect(await annex.ask('someFields', 'parcels', 10)).toEqual([])
+  })
+
+  test(`it is forgotten once: the process ended ${when} the annex did so`, async () => {
+    const sharded = await threeShards()
+    const [home, annex] = sharded.parts
+    const job = await away(sharded)
+    const tokens = await new Homecoming(home).held(failing(annex, 'forgetMoved', when), 'worker', [job])
+    const token = tokens.get(job.token) as string
+    expect(await settle(home, { ...job, token }, complete(undefined, { completed: 0, dead: 0 }))).toBe(
+      'applied',
+    )
+    await sharded.clock.advance(5_000)
+    await sweep(sharded.store)
+    expect(await sharded.store.get(['traveller']), 'it has ended and comes to life no more').toEqual([
+      undefined,
+    ])
+    expect(await annex.ask('someFields', 'parcels', 10)).toEqual([])
+  })
+}
+
+test('one that was on its way for too long is sent again', async () => {
+  const sharded = await threeShards()
+  const [home, annex] = sharded.parts
+  const job = await away(sharded)
+  const slow = new Proxy(home, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target) as (...args: unknown[]) => unknown
+      if (name !== 'work') return value
+      return async (...args: unknown[]) => {
+        await sharded.clock.advance(60_001)
+        return value.apply(target, args)
+      }
+    },
+  })
+  expect(await codeOf(new Homecoming(slow).held(annex, 'worker', [job]))).toBe('STORE_BUSY')
+  expect(await home.get(['traveller'])).toEqual([undefined])
+  await sweep(sharded.store)
+  expect(await stateOf(home, 'traveller')).toBe('running')
+})
+
+test('what a worker does not hold stays', async () => {
+  const sharded = await threeShards()
+  const [home, annex] = sharded.parts
+  const job = await away(sharded)
+  const homecoming = new Homecoming(home)
+  expect(await homecoming.held(annex, 'another', [job])).toEqual(new Map())
+  expect(await homecoming.held(annex, 'worker', [{ ...job, token: `${job.token}x` }])).toEqual(new Map())
+  expect(await homecoming.held(annex, 'worker', [job], true), 'nobody rescues what is held').toEqual(
+    new Map(),
+  )
+  expect(await stateOf(annex, 'traveller')).toBe('running')
+})
+
+test('an insert that is done again finds the job at home', async () => {
+  const { store } = await threeShards()
+  const jobs = newJobs(30)
+  await store.insert(jobs)
+  for (const job of await claim(store, 30)) await settle(store, job, complete(), { inserts: [child()] })
+  const again = await store.insert(jobs)
+  expect(again).toEqual(jobs.map(() => ({ status: 'duplicate', state: 'completed' })))
+})
+
+test('jobs that a handler adds come with its end, or not at all', async () => {
+  const { store, parts } = await threeShards()
+  await insertMany(store, 30)
+  for (const job of await claim(store, 30)) {
+    expect(await settle(store, { ...job, token: `${job.token}x` }, complete(), { inserts: [child()] })).toBe(
+      'lost',
+    )
+    expect(await settle(store, job, complete(), { inserts: [child()] })).toBe('applied')
+  }
+  const { kinds } = await parts[0].counts()
+  expect(kinds.find(({ name }) => name === 'child')?.states.pending).toBe(30)
+})
+
+test('a limit that is set while jobs wait holds for all of them, and all of them run', async () => {
+  const { store, clock, second } = await threeShards()
+  await insertMany(store, 30)
+  const other = await second()
+  await store.configure({
+    gate: { of: 'queue', name: 'main' },
+    change: { limit: { concurrency: 4 } },
+    declared: false,
+  })
+  let done = 0
+  for (let turn = 0; turn < 20 && done < 30; turn++) {
+    await sweep(turn % 2 === 0 ? store : other)
+    const jobs = [...(await claim(other, 10)), ...(await claim(store, 10))]
+    expect(jobs.length).toBeLessThanOrEqual(4)
+    for (const job of jobs) await settle(store, job, complete())
+    done += jobs.length
+    await clock.advance(1_000)
+    if (turn === 3) await insertMany(other, 10)
+  }
+  expect(done).toBeGreaterThanOrEqual(30)
+})
+
+function child(): NewJob {
+  return newJob({ name: 'child', queue: 'children' })
+}
