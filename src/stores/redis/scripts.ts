@@ -1,4 +1,4 @@
-import { common, exchange, insert, listen, look, peek, write } from './lua.generated.js'
+import { common, exchange, insert, listen, look, peek, renew, write } from './lua.generated.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
@@ -8,6 +8,7 @@ export const scripts = {
   listen: script('listen', listen),
   look: script('look', look),
   peek: script('peek', peek),
+  renew: script('renew', renew),
   write: script('write', write),
 }
 
