@@ -2,6 +2,8 @@
 import { defineJob, Millrace, NonRetryableError } from 'millrace'
 import { RedisStore } from 'millrace/redis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { claim } from '../../src/testing/conformance/helpers.js'
+import { newJob } from '../new-job.js'
 import { type RedisServer, startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
 import { codeOf, freshPrefix, signal } from './redis.js'
@@ -49,6 +51,22 @@ test('jobs complete, are retried and die in a full server; others are refused', 
   await ask(server.port, (redis) => redis.config('SET', 'maxmemory', 0))
   expect(await codeOf(mill.enqueue(work, {}))).toBe('ok')
   await worker.stop()
+})
+
+test('who was refused a place among those that wait asks again', async () => {
+  const prefix = freshPrefix()
+  const other = storeOf(prefix)
+  onTestFinished(() => other.close())
+  await other.open()
+  await ask(server.port, (redis) => redis.config('SET', 'maxmemory', '1mb'))
+  // Opened in the full server, so that nobody knows of it and nothing wakes it.
+  const store = storeOf(prefix)
+  onTestFinished(() => store.close())
+  await store.open()
+  expect(await claim(store)).toEqual([])
+  await ask(server.port, (redis) => redis.config('SET', 'maxmemory', 0))
+  await other.insert([newJob({ id: 'one', queue: 'main' })])
+  expect(await claim(store)).toHaveLength(1)
 })
 
 function storeOf(prefix: string): RedisStore {

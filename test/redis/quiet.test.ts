@@ -17,32 +17,22 @@ function claim(token: string, queue = 'mail'): ExchangeRequest {
 test('after a claim that left nothing, the next one is answered, until something happens', () => {
   const one = quiet()
   expect(one.answerTo(claim('a'))).toBeUndefined()
-  one.asks(claim('a'))(1)
+  one.asks(claim('a'))(true)
   expect(one.answerTo(claim('b'))?.claimed).toEqual([])
   expect(one.answerTo(claim('b', 'other'))).toBeUndefined()
   one.wake()
   expect(one.answerTo(claim('b'))).toBeUndefined()
 })
 
-test('a claim that used the slots of all lanes says nothing, though slots of one lane are left; nor does one that the desk does', () => {
+test('a claim after which nobody is woken says nothing about what is left', () => {
   const one = quiet()
-  const reserving = claim('a')
-  const room = { shared: 2, own: [1, 0, 0, 0] }
-  one.asks({ ...reserving, claim: { ...(reserving.claim as NonNullable<typeof reserving.claim>), room } })(2)
-  expect(one.answerTo(claim('b'))).toBeUndefined()
-  one.asks(claim('c'))(undefined)
-  expect(one.answerTo(claim('d'))).toBeUndefined()
-})
-
-test('a claim that was full says nothing about what is left', () => {
-  const one = quiet()
-  one.asks(claim('a'))(2)
+  one.asks(claim('a'))(false)
   expect(one.answerTo(claim('b'))).toBeUndefined()
 })
 
 test('a claim that is on its way answers no other: another worker asks for itself', () => {
   const one = quiet()
-  one.asks(claim('a'))(0)
+  one.asks(claim('a'))(true)
   one.wake()
   one.asks(claim('b'))
   expect(one.answerTo(claim('c'))).toBeUndefined()
@@ -52,17 +42,17 @@ test('what happens while a claim is on its way counts', () => {
   const one = quiet()
   const learn = one.asks(claim('a'))
   one.wake()
-  learn(0)
+  learn(true)
   expect(one.answerTo(claim('b'))).toBeUndefined()
 })
 
 test('a claim whose answer was lost is asked again, and who is not heard asks always', () => {
   const one = quiet()
   one.asks(claim('lost'))
-  one.asks(claim('a'))(0)
+  one.asks(claim('a'))(true)
   expect(one.answerTo(claim('b'))).toBeDefined()
   expect(one.answerTo(claim('lost'))).toBeUndefined()
   const deaf = quiet(false)
-  deaf.asks(claim('a'))(0)
+  deaf.asks(claim('a'))(true)
   expect(deaf.answerTo(claim('b'))).toBeUndefined()
 })

@@ -18,7 +18,14 @@ type Answer = readonly [
   bodies: readonly string[],
   /** None if no job has one. */
   stories: readonly string[],
+  waits: number,
 ]
+
+export interface Exchanged {
+  readonly result: ExchangeResult
+  /** Nothing is left for any of its slots, and whoever adds a job wakes this process. */
+  readonly waits: boolean
+}
 
 /** Settles and claims plain jobs in one script. */
 export class Exchanger {
@@ -40,17 +47,15 @@ export class Exchanger {
   }
 
   /** Undefined when only the desk can: nothing was written. */
-  async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<ExchangeResult | undefined> {
+  async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<Exchanged | undefined> {
     const ends = endsOf(settlements)
     const asked = claim === undefined ? [] : askedFor(claim)
     const args = [this.#now(), worker, this.#ear(), ends.places.length, ...ends.args, ...asked]
     const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
     if ((answer as readonly unknown[])[0] === 'desk') return undefined
-    return {
-      settled: settledBy(settlements.length, ends, answer[1]),
-      claimed: claim === undefined ? [] : claimedIn(answer, claim.token),
-      opens: undefined,
-    }
+    const settled = settledBy(settlements.length, ends, answer[1])
+    const claimed = claim === undefined ? [] : claimedIn(answer, claim.token)
+    return { result: { settled, claimed, opens: undefined }, waits: answer[6] === 1 }
   }
 }
 

@@ -1,6 +1,6 @@
 import type { NewJob } from '../../core/job.js'
-import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
-import type { Exchanger } from './exchange.js'
+import type { ExchangeRequest } from '../../core/store.js'
+import type { Exchanged, Exchanger } from './exchange.js'
 import { type Inserted, type Inserter, isPlain } from './insert.js'
 
 export interface FastPathParts {
@@ -29,12 +29,12 @@ export class FastPath {
   }
 
   /** Undefined for the desk. */
-  async exchange(request: ExchangeRequest): Promise<ExchangeResult | undefined> {
+  async exchange(request: ExchangeRequest): Promise<Exchanged | undefined> {
     const { exchanger, limited } = this.#parts
     if (!exchanger.takes(request, limited) || this.#keepsToDesk()) return undefined
-    const result = await exchanger.exchange(request)
-    this.#bounced(result === undefined)
-    return result
+    const exchanged = await exchanger.exchange(request)
+    this.#bounced(exchanged === undefined)
+    return exchanged
   }
 
   /** Where the fast path fails again and again, it is tried more and more seldom. */

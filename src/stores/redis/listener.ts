@@ -16,7 +16,7 @@ export interface ListenerOptions {
   readonly key: string
   readonly onMessage: (text: string) => void
   readonly onGap: () => void
-  /** How long the server waits for a message before it says that there is none. @default 5000 */
+  /** How long the server waits for a message before it says that there is none. @default 10000 */
   readonly heartbeat?: number
 }
 
@@ -28,7 +28,7 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    this.#heartbeat = options.heartbeat ?? 5_000
+    this.#heartbeat = options.heartbeat ?? 10_000
   }
 
   /** Resolves after the first attempt, however that went. */

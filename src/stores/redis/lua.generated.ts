@@ -217,8 +217,8 @@ export const exchange = `
 -- token, kind, retain, whether there are results, how many, then the tickets, then the results; then, if jobs are asked for: token, lease in ms, shared slots,
 -- slots of each of the four lanes, and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none } }.
-local now = clock(ARGV[1])
+-- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none }, waits }; \`waits\`
+-- is 1 when nothing is left for any slot and whoever adds a job wakes this process. \`now\` is 0 where nothing happened.
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
 
@@ -280,12 +280,11 @@ local token = ARGV[at]
 local lease, shared
 local own, picks, queues = {}, {}, {}
 if token then
-  if call('EXISTS', named('l:' .. token)) == 1 or call('HGET', named('latest'), worker) == token then return { 'desk' } end
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
-  local place, keys = {}, {}
+  local place, keys = {}, { named('l:' .. token) }
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
     pick.line = lineName(pick.lane, pick.queue)
@@ -303,9 +302,11 @@ if token then
     if flag and isLimited(flag) then return { 'desk' } end
     pick.isEmpty = not flag or isPaused(flag)
   end
-  -- Most who ask for jobs again and again find none.
-  if #keys > 0 and call('EXISTS', unpack(keys)) == 0 then
+  -- Most who ask for jobs again and again find none, and have none of this claim already.
+  if call('EXISTS', unpack(keys)) == 0 then
     for _, pick in ipairs(picks) do pick.isEmpty = true end
+  elseif call('EXISTS', keys[1]) == 1 or call('HGET', named('latest'), worker) == token then
+    return { 'desk' }
   end
 end
 
@@ -431,6 +432,7 @@ for i = 1, #taken do
 end
 
 -- Now it is written.
+local now = (#groups > 0 or #taken > 0) and clock(ARGV[1]) or 0
 for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
@@ -520,16 +522,20 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
+-- Who has room left waits to be woken; a full server has no room for that, and then it has to find out by itself.
+local waits = 0
 if token and ear ~= '' and shared > 0 then
-  for _, queue in ipairs(queues) do redis.pcall('SADD', named('idle:' .. queue), ear) end
+  waits = 1
+  for _, queue in ipairs(queues) do
+    if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+  end
 end
 
 local told = {}
 if next(fromBack) then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
-return { format('%.17g', now), lost, kindNames, taken, bodies, told }
+return { format('%.17g', now), lost, kindNames, taken, bodies, told, waits }
 `
 
 export const insert = `
@@ -1193,15 +1199,23 @@ local function untilFirst(set)
   return math.max(0, tonumber(first) - now)
 end
 
-local due
-for _, set in ipairs({ 'state:1', 'state:3', 'state:4' }) do
-  local wait = untilFirst(set)
-  if wait and (not due or wait < due) then due = wait end
+local function sooner(a, b)
+  if not a or not b then return a or b end
+  return math.min(a, b)
 end
-local slot, lapse = untilFirst('looks'), untilFirst('workers')
-local work = call('EXISTS', named('doomed'), named('spreading')) > 0 and 0 or nil
-for _, wait in ipairs({ due or false, slot or false, lapse or false }) do
-  if wait and (not work or wait < work) then work = wait end
+
+local work, due, slot = untilFirst('workers'), nil, nil
+local dueSets, others = { 'state:1', 'state:3', 'state:4' }, { 'looks', 'doomed', 'spreading' }
+local keys = {}
+for _, names in ipairs({ dueSets, others }) do
+  for _, name in ipairs(names) do keys[#keys + 1] = named(name) end
+end
+-- Most who look again and again find none of them.
+if call('EXISTS', unpack(keys)) > 0 then
+  for _, set in ipairs(dueSets) do due = sooner(due, untilFirst(set)) end
+  slot = untilFirst('looks')
+  work = sooner(work, sooner(due, slot))
+  if call('EXISTS', named('doomed'), named('spreading')) > 0 then work = 0 end
 end
 
 local function told(wait)
@@ -1209,6 +1223,14 @@ local function told(wait)
 end
 
 return { told(work), told(due), told(slot) }
+`
+
+export const renew = `
+-- Renews the lease of a worker that holds nothing. ARGV: now, worker, ms.
+-- Answers 'desk' when only the desk can do it: the store has jobs under its lease, or no room. Otherwise 'OK'.
+if call('EXISTS', named('w:' .. ARGV[2])) == 1 then return 'desk' end
+local renewed = redis.pcall('ZADD', named('workers'), clock(ARGV[1]) + tonumber(ARGV[3]), ARGV[2])
+return type(renewed) == 'table' and 'desk' or 'OK'
 `
 
 export const write = `

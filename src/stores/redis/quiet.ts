@@ -5,8 +5,8 @@ import { scripts } from './scripts.js'
 /** Whoever is not woken asks once in this time all the same. */
 const longest = 30_000
 const shortest = 1_000
-/** So often nothing was to be done before it is done all the same: what has expired is in no hurry. */
-const idleLooks = 4
+/** So often nothing was to be done before it is done all the same: what has expired is in no hurry, least of all when nobody works. */
+const mostLooks = { busy: 4, idle: 10 } as const
 
 /**
  * Spares the server questions whose answer is known. A claim that left nothing behind has left word that this process waits;
@@ -24,6 +24,7 @@ export class Quiet {
   #dueAt: number | undefined
   #slotAt: number | undefined
   #looks = 0
+  #signsAtLook = 0
   #period = longest
   /** Claims that have not been answered: what came of them only the server knows. */
   readonly #unheard = new Set<string>()
@@ -48,19 +49,17 @@ export class Quiet {
     return { settled: [], claimed: [], opens: undefined }
   }
 
-  /** A claim begins; what is heard from now on counts. To be told how many came; undefined if another way was taken. */
-  asks({ claim }: ExchangeRequest): (claimed: number | undefined) => void {
+  /** A claim begins; what is heard from now on counts. To be told whether it has left nothing, and word that this process waits. */
+  asks({ claim }: ExchangeRequest): (waits: boolean) => void {
     if (claim === undefined) return () => {}
     // A worker that is lost is found out within about its lease.
     this.#period = Math.min(longest, Math.max(shortest, claim.lease))
     const signs = this.#signs
     this.#unheard.add(claim.token)
-    return (claimed) => {
+    return (waits) => {
       this.#unheard.delete(claim.token)
-      // Slots of all lanes are left: so no job is, and exchange.lua has noted that we wait.
-      const isShort = claimed !== undefined && claimed < claim.room.shared && this.#isListening()
       this.#emptied = queuesOf(claim)
-      this.#emptyUntil = isShort && signs === this.#signs ? performance.now() + this.#period : 0
+      this.#emptyUntil = waits && signs === this.#signs ? performance.now() + this.#period : 0
     }
   }
 
@@ -73,7 +72,12 @@ export class Quiet {
 
   /** Whether there is nothing to do now. */
   async #look(): Promise<boolean> {
-    if (++this.#looks % idleLooks === 0) return false
+    const isBusy = this.#signs !== this.#signsAtLook
+    this.#signsAtLook = this.#signs
+    if (++this.#looks >= (isBusy ? mostLooks.busy : mostLooks.idle)) {
+      this.#looks = 0
+      return false
+    }
     const [work, due, slot] = (await this.#connection.run(scripts.peek, [], { durable: false })) as [
       work: string,
       due: string,

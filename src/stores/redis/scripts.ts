@@ -1,4 +1,4 @@
-import { common, exchange, insert, listen, look, moved, peek, write } from './lua.generated.js'
+import { common, exchange, insert, listen, look, moved, peek, renew, write } from './lua.generated.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
@@ -9,6 +9,7 @@ export const scripts = {
   look: script('look', look),
   moved: script('moved', moved),
   peek: script('peek', peek),
+  renew: script('renew', renew),
   write: script('write', write),
 }
 

@@ -51,6 +51,7 @@ import { type Connection, openConnection } from './connection.js'
 import { Desk, type DeskOptions } from './desk.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
+import { IdleLeases } from './idle-lease.js'
 import { type Inserted, Inserter } from './insert.js'
 import { deskNeeds, insertNeeds } from './needs.js'
 import type { CompiledOptions } from './options.js'
@@ -67,6 +68,7 @@ interface Engine {
   readonly subscribers: Subscribers
   readonly wakeUps: WakeUps | undefined
   readonly quiet: Quiet
+  readonly idleLeases: IdleLeases
   tell(signal: Signal): void
 }
 
@@ -108,8 +110,10 @@ export class ShardStore implements Store {
     // A clock of the caller's may leap: then everything is asked.
     const isHeard = () => clock === undefined && wakeUps?.listening === true
     const quiet = new Quiet(connection, isHeard)
+    const idleLeases = new IdleLeases(connection, now, isHeard)
     const tell = (signal: Signal) => {
       if (signal.type !== 'claimed' && signal.type !== 'reported') quiet.wake()
+      if (signal.type !== 'reported') idleLeases.wake()
       subscribers.tell(signal)
     }
     const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
@@ -119,7 +123,7 @@ export class ShardStore implements Store {
     const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
     const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
     const reader = new Reader(desk)
-    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, tell }
+    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, idleLeases, tell }
     await wakeUps?.start()
   }
 
@@ -192,10 +196,11 @@ export class ShardStore implements Store {
     const known = quiet.answerTo(request)
     if (known !== undefined) return known
     const learn = quiet.asks(request)
-    const result = await fastPath.exchange(request)
-    learn(result?.claimed.length)
-    if (result === undefined) return this.#exchangeAtDesk(request)
+    const exchanged = await fastPath.exchange(request)
+    learn(exchanged?.waits === true)
+    if (exchanged === undefined) return this.#exchangeAtDesk(request)
     const { settlements } = request
+    const { result } = exchanged
     if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
     if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
     return result
@@ -211,7 +216,11 @@ export class ShardStore implements Store {
     })
   }
 
-  extend(request: ExtendRequest): Promise<ExtendResult> {
+  async extend(request: ExtendRequest): Promise<ExtendResult> {
+    return (await this.#open().idleLeases.extend(request)) ?? this.#extendAtDesk(request)
+  }
+
+  #extendAtDesk(request: ExtendRequest): Promise<ExtendResult> {
     const needs = deskNeeds(request.worker, request.held)
     return this.work(
       (tables) => {

@@ -4,8 +4,8 @@ import { Listener } from './listener.js'
 import { scripts } from './scripts.js'
 
 /** So long others take us for one who listens, and so often we say that we do. */
-const listensFor = 60_000
-const saysEvery = 20_000
+const listensFor = 150_000
+const saysEvery = 60_000
 
 /** Hears what other processes did. */
 export class WakeUps {
@@ -13,6 +13,7 @@ export class WakeUps {
   readonly #ear: string
   readonly #listener: Listener
   #timer: NodeJS.Timeout | undefined
+  #started = false
 
   constructor(connection: Connection, ear: string, tell: (signal: Signal) => void) {
     this.#connection = connection
@@ -23,7 +24,11 @@ export class WakeUps {
       key: `${shard.base}:ear:${ear}`,
       onMessage: (word) =>
         tell(word === '!' ? { type: 'changed' } : { type: 'ready', queues: new Set([word]) }),
-      onGap: () => tell({ type: 'changed' }),
+      onGap: () => {
+        // Another server may not know of us.
+        if (this.#started) void this.#say(listensFor)
+        tell({ type: 'changed' })
+      },
     })
   }
 
@@ -35,6 +40,7 @@ export class WakeUps {
     await this.#say(listensFor)
     this.#timer = setInterval(() => void this.#say(listensFor), saysEvery).unref()
     await this.#listener.start()
+    this.#started = true
   }
 
   async stop(): Promise<void> {

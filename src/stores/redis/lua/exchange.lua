@@ -2,8 +2,8 @@
 -- token, kind, retain, whether there are results, how many, then the tickets, then the results; then, if jobs are asked for: token, lease in ms, shared slots,
 -- slots of each of the four lanes, and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none } }.
-local now = clock(ARGV[1])
+-- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none }, waits }; `waits`
+-- is 1 when nothing is left for any slot and whoever adds a job wakes this process. `now` is 0 where nothing happened.
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
 
@@ -65,12 +65,11 @@ local token = ARGV[at]
 local lease, shared
 local own, picks, queues = {}, {}, {}
 if token then
-  if call('EXISTS', named('l:' .. token)) == 1 or call('HGET', named('latest'), worker) == token then return { 'desk' } end
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
-  local place, keys = {}, {}
+  local place, keys = {}, { named('l:' .. token) }
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
     pick.line = lineName(pick.lane, pick.queue)
@@ -88,9 +87,11 @@ if token then
     if flag and isLimited(flag) then return { 'desk' } end
     pick.isEmpty = not flag or isPaused(flag)
   end
-  -- Most who ask for jobs again and again find none.
-  if #keys > 0 and call('EXISTS', unpack(keys)) == 0 then
+  -- Most who ask for jobs again and again find none, and have none of this claim already.
+  if call('EXISTS', unpack(keys)) == 0 then
     for _, pick in ipairs(picks) do pick.isEmpty = true end
+  elseif call('EXISTS', keys[1]) == 1 or call('HGET', named('latest'), worker) == token then
+    return { 'desk' }
   end
 end
 
@@ -216,6 +217,7 @@ for i = 1, #taken do
 end
 
 -- Now it is written.
+local now = (#groups > 0 or #taken > 0) and clock(ARGV[1]) or 0
 for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
@@ -305,13 +307,17 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken; a full server has no room for that, and then it finds out by itself.
+-- Who has room left waits to be woken; a full server has no room for that, and then it has to find out by itself.
+local waits = 0
 if token and ear ~= '' and shared > 0 then
-  for _, queue in ipairs(queues) do redis.pcall('SADD', named('idle:' .. queue), ear) end
+  waits = 1
+  for _, queue in ipairs(queues) do
+    if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+  end
 end
 
 local told = {}
 if next(fromBack) then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
-return { format('%.17g', now), lost, kindNames, taken, bodies, told }
+return { format('%.17g', now), lost, kindNames, taken, bodies, told, waits }

@@ -9,15 +9,23 @@ local function untilFirst(set)
   return math.max(0, tonumber(first) - now)
 end
 
-local due
-for _, set in ipairs({ 'state:1', 'state:3', 'state:4' }) do
-  local wait = untilFirst(set)
-  if wait and (not due or wait < due) then due = wait end
+local function sooner(a, b)
+  if not a or not b then return a or b end
+  return math.min(a, b)
 end
-local slot, lapse = untilFirst('looks'), untilFirst('workers')
-local work = call('EXISTS', named('doomed'), named('spreading')) > 0 and 0 or nil
-for _, wait in ipairs({ due or false, slot or false, lapse or false }) do
-  if wait and (not work or wait < work) then work = wait end
+
+local work, due, slot = untilFirst('workers'), nil, nil
+local dueSets, others = { 'state:1', 'state:3', 'state:4' }, { 'looks', 'doomed', 'spreading' }
+local keys = {}
+for _, names in ipairs({ dueSets, others }) do
+  for _, name in ipairs(names) do keys[#keys + 1] = named(name) end
+end
+-- Most who look again and again find none of them.
+if call('EXISTS', unpack(keys)) > 0 then
+  for _, set in ipairs(dueSets) do due = sooner(due, untilFirst(set)) end
+  slot = untilFirst('looks')
+  work = sooner(work, sooner(due, slot))
+  if call('EXISTS', named('doomed'), named('spreading')) > 0 then work = 0 end
 end
 
 local function told(wait)
