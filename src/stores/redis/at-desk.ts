@@ -1,6 +1,8 @@
 import type { Signal } from '../../core/store.js'
+import type { DeskOptions } from '../page/desk-options.js'
+import type { PagedTables } from '../page/tables.js'
 import type { Verb } from '../page/trying.js'
-import type { Desk, DeskOptions } from './desk.js'
+import type { Desk } from './desk.js'
 
 /** Takes verbs to the desk, and tells this process what came of them. */
 export class AtDesk {
@@ -14,8 +16,15 @@ export class AtDesk {
     this.#tell = tell
   }
 
-  async work<T>(verb: Verb<T>, options?: DeskOptions): Promise<T> {
+  /** `after`: completes what came of it, before anybody is told. */
+  async work<T>(
+    verb: Verb<T>,
+    options?: DeskOptions,
+    after?: (result: T, tables: PagedTables) => void,
+  ): Promise<T> {
     const { result, tables } = await this.#desk.work(verb, options)
+    after?.(result, tables)
+    tables.signals.tell()
     for (const queue of tables.kinds.limitedQueues()) this.limited.add(queue)
     for (const signal of tables.news) this.#tell(signal)
     return result

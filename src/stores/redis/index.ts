@@ -35,23 +35,26 @@ import type {
 } from '../../core/store.js'
 import { newToken } from '../../system/ids.js'
 import { configure } from '../ledger/configure.js'
-import { exchange } from '../ledger/exchange.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
-import { insert } from '../ledger/insert.js'
 import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
 import { sweep } from '../ledger/sweep.js'
+import { DeskExchange } from '../page/desk-exchange.js'
+import { DeskInsert } from '../page/desk-insert.js'
+import type { DeskOptions, WorkAtDesk } from '../page/desk-options.js'
 import { Subscribers } from '../page/subscribers.js'
 import type { Verb } from '../page/trying.js'
 import { AtDesk } from './at-desk.js'
 import { type Connection, openConnection } from './connection.js'
-import { Desk, type DeskOptions } from './desk.js'
+import { Desk } from './desk.js'
+import { endWords } from './ends.js'
+import { isRefusedWith } from './errors.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
-import { type Inserted, Inserter } from './insert.js'
-import { deskNeeds, insertNeeds } from './needs.js'
+import { hasMarks, type Inserted, Inserter } from './insert.js'
+import { deskNeeds } from './needs.js'
 import { type CompiledOptions, compileOptions, type RedisOptions } from './options.js'
 import { Quiet } from './quiet.js'
 import { Reader } from './read.js'
@@ -67,6 +70,8 @@ interface Engine {
   readonly connection: Connection
   readonly fastPath: FastPath
   readonly atDesk: AtDesk
+  readonly deskInsert: DeskInsert
+  readonly deskExchange: DeskExchange
   readonly reader: Reader
   readonly subscribers: Subscribers
   readonly wakeUps: WakeUps | undefined
@@ -117,11 +122,31 @@ export class RedisStore implements Store {
     const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
     const desk = new Desk(connection, ear, clock)
     const atDesk = new AtDesk(desk, tell)
+    const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
+    const deskInsert = new DeskInsert(work, (error) => isRefusedWith(error, 'MRKNOWN'))
+    const deskExchange = new DeskExchange({
+      work,
+      ends: endWords,
+      needs: deskNeeds,
+      isMore: hasMarks,
+      isNotByCount: (error) => isRefusedWith(error, 'MRWHOLE'),
+    })
     const inserter = new Inserter(connection, ear, now)
     const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
     const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
     const reader = new Reader(desk)
-    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, tell }
+    this.#engine = {
+      connection,
+      fastPath,
+      atDesk,
+      deskInsert,
+      deskExchange,
+      reader,
+      subscribers,
+      wakeUps,
+      quiet,
+      tell,
+    }
     await wakeUps?.start()
   }
 
@@ -133,16 +158,13 @@ export class RedisStore implements Store {
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
-    const { fastPath } = this.#open()
+    const { fastPath, deskInsert } = this.#open()
     if (tx !== undefined) throw noTransactions()
     if (jobs.length === 0) return []
     const sent = fastPath.insert(jobs)
     const claimed = this.#announce(jobs)
     const inserted = await sent
-    if (inserted === undefined) {
-      const options = { needs: insertNeeds(jobs), like: 'insert' }
-      return this.#work((tables, now) => insert(tables, jobs, now), options)
-    }
+    if (inserted === undefined) return deskInsert.insert(jobs)
     if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)
     return this.#withStates(jobs, inserted.results)
   }
@@ -182,27 +204,17 @@ export class RedisStore implements Store {
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { fastPath, quiet } = this.#open()
+    const { fastPath, deskExchange, quiet } = this.#open()
     const known = quiet.answerTo(request)
     if (known !== undefined) return known
     const learn = quiet.asks(request)
     const result = await fastPath.exchange(request)
     learn(result?.claimed.length)
-    if (result === undefined) return this.#exchangeAtDesk(request)
+    if (result === undefined) return deskExchange.exchange(request)
     const { settlements } = request
     if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
     if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
     return result
-  }
-
-  #exchangeAtDesk(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { worker, settlements, claim } = request
-    const count = claim?.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
-    return this.#work((tables, now) => exchange(tables, request, now), {
-      needs: deskNeeds(worker, settlements),
-      renewsByTaking: true,
-      ...(count === undefined ? { like: 'settle' } : { count, like: `claim ${worker}` }),
-    })
   }
 
   extend(request: ExtendRequest): Promise<ExtendResult> {
