@@ -2,9 +2,9 @@ import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { Entry, storyOf } from '../ledger/entry.js'
 import { leaseToken } from '../ledger/token.js'
 import { ParkingGate, type Place } from '../ledger/traffic.js'
+import type { Lease } from '../ledger/worker.js'
 import type { PagedKind, PagedKinds } from './kinds.js'
 import type { PagedPlaces } from './places.js'
-import { spansOf } from './spans.js'
 
 /** Of a job that waits: all that traffic control has to know of it. */
 export interface HeadRow {
@@ -28,6 +28,13 @@ class Head extends Entry {
     this.note = note
     this.rank = row.rank
   }
+}
+
+/** One that is to wait elsewhere. */
+interface MovedHead {
+  readonly row: HeadRow
+  readonly place: number
+  readonly rank: number
 }
 
 /** What a worker has to know of jobs that were claimed by their places, as the last message told it. */
@@ -97,18 +104,21 @@ export class PagedHeads {
     return ''
   }
 
+  /** `lease`: of all that were started, for a try is one claim. */
   changes() {
-    const started: number[] = []
-    const moved: { seq: number; place: number; rank: number }[] = []
-    for (const head of this.#bySeq.values()) {
-      const { seq, row, rank, story } = head
-      if (head.state === 'running') started.push(seq)
-      else {
+    const started: HeadRow[] = []
+    let lease: Lease | undefined
+    const moved: MovedHead[] = []
+    for (const { row, rank, state, story, lease: own } of this.#bySeq.values()) {
+      if (state === 'running') {
+        started.push(row)
+        lease = own
+      } else {
         const place = placeNumber(story?.place as Place)
-        if (place !== row.place || rank !== row.rank) moved.push({ seq, place, rank })
+        if (place !== row.place || rank !== row.rank) moved.push({ row, place, rank })
       }
     }
-    return { spans: spansOf(started), count: started.length, moved }
+    return { started, lease, moved }
   }
 
   /** What the last message told of them. */

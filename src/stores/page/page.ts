@@ -96,7 +96,8 @@ export class Page {
   /** Whether a worker that was read has it. */
   isLeased(seq: number): boolean {
     for (const worker of this.#rows.get('worker')?.values() ?? [])
-      if ((worker as WorkerRow | null)?.leases.some(({ spans }) => covers(spans, seq))) return true
+      if ((worker as WorkerRow | null)?.leases.some(({ spans }) => spans !== undefined && covers(spans, seq)))
+        return true
     return false
   }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.js'
-import type { FinalState, LogLine } from '../../core/job.js'
+import type { FinalState, LogLine, NewJob } from '../../core/job.js'
 import type { JobQuery, LeasedJob, Signal } from '../../core/store.js'
 import { TrafficControl } from '../../core/traffic/control.js'
 import { Holders } from '../ledger/dedupe.js'
@@ -180,9 +180,10 @@ export class PagedTables extends Tables {
     return leaseToken(job.id, seq, (kind as PagedKind).num, lease.token, gates.join(':'))
   }
 
-  /** Whether a worker was given jobs whose ends are not just counted. */
-  hasTakenSpecial(worker: string): boolean {
-    const isSpecial = (entry: Entry) => entry.job.family !== undefined || this.jobs.isSpecial(entry)
+  /** Whether a worker was given jobs whose ends are not just counted. `isMore`: to its engine. */
+  hasTakenSpecial(worker: string, isMore: (job: NewJob) => boolean): boolean {
+    const isSpecial = (entry: Entry) =>
+      entry.job.family !== undefined || this.jobs.isSpecial(entry) || isMore(entry.job)
     return (
       this.workers
         .get(worker)

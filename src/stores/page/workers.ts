@@ -18,7 +18,8 @@ export interface LeaseRow {
   readonly worker: string
   readonly at: number
   readonly undone: number
-  readonly spans: Spans
+  /** Undefined where jobs tell themselves whose they are. */
+  readonly spans: Spans | undefined
 }
 
 type FindJob = (id: string) => Entry | undefined
@@ -69,27 +70,31 @@ export class PagedWorkers implements Workers {
       const lease = worker?.leaseOver(seq)
       if (lease !== undefined) return lease
     }
-    const row = this.#page.row<LeaseRow>('leaseOf', id)
-    return row === null ? undefined : this.get(row.worker)?.leaseOver(seq)
+    const row = this.#page.row<Pick<LeaseRow, 'token' | 'worker'>>('leaseOf', id)
+    return row === null ? undefined : this.get(row.worker)?.openLease(row.token)
   }
 
   changes() {
     const kept: { id: string; expires_at: number; latest: string | null }[] = []
+    for (const [id, worker] of this.#workers)
+      if (worker?.isChanged(this.#renewsByTaking))
+        kept.push({ id, expires_at: worker.expiresAt, latest: worker.latest ?? null })
+    return { kept, gone: this.#forgotten }
+  }
+
+  /** Of an engine that keeps what a lease covers. */
+  leaseChanges() {
     const leases: (Omit<LeaseRow, 'spans'> & { spans: string })[] = []
     const ended: string[] = []
-    for (const [id, worker] of this.#workers) {
-      if (worker === undefined) continue
-      if (worker.isChanged(this.#renewsByTaking)) {
-        kept.push({ id, expires_at: worker.expiresAt, latest: worker.latest ?? null })
-      }
-      for (const lease of worker.leases()) {
+    for (const worker of this.#workers.values()) {
+      for (const lease of worker?.leases() ?? []) {
         const change = lease.change()
         if (change === undefined) continue
         if (change.undone === 0) ended.push(lease.token)
         else leases.push({ ...change, spans: `{${change.spans.join(',')}}` })
       }
     }
-    return { kept, gone: this.#forgotten, leases, ended }
+    return { leases, ended }
   }
 
   #ofRow(row: WorkerRow): PagedWorker {
@@ -212,7 +217,12 @@ class PagedLease implements Lease {
 
   /** As it was read. */
   covers(seq: number): boolean {
-    return this.#row !== undefined && covers(this.#row.spans, seq)
+    return this.#row?.spans !== undefined && covers(this.#row.spans, seq)
+  }
+
+  /** It is sure not to have it. */
+  lacks(seq: number): boolean {
+    return this.#row === undefined || (this.#row.spans !== undefined && !covers(this.#row.spans, seq))
   }
 
   add(entry: Entry): void {
@@ -237,7 +247,7 @@ class PagedLease implements Lease {
   }
 
   /** How it is to be stored, if that is not as it was read. */
-  change(): LeaseRow | undefined {
+  change(): (LeaseRow & { readonly spans: Spans }) | undefined {
     if (this.#taken.size + this.#dropped.size === 0) return undefined
     const spans = together(
       without(this.#row?.spans ?? [], this.#dropped),

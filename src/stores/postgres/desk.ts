@@ -8,6 +8,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { FinalState, NewJob } from '../../core/job.js'
 import { insertFromHandler } from '../ledger/insert.js'
 import type { Ranked } from '../ledger/shelf.js'
+import type { DeskOptions } from '../page/desk-options.js'
 import { Habits } from '../page/habits.js'
 import { Needs, Stale } from '../page/needs.js'
 import { type Arrival, Page } from '../page/page.js'
@@ -23,20 +24,6 @@ import { loading, looking, Statements } from './statements.js'
 export const arrivalsAtOnce = 100
 /** How often all is read again because others changed it meanwhile. */
 const mostReads = 20
-
-export interface DeskOptions {
-  /** Jobs that are likely to be asked for at once. */
-  readonly count?: number
-  readonly renewsByTaking?: boolean
-  /** What the verb is known to need. */
-  readonly needs?: Needs
-  /** Nothing is done by count; see counted.ts. */
-  readonly isWhole?: boolean
-  /** Ids that are taken for new; if one is not, 23505. */
-  readonly fresh?: ReadonlySet<string>
-  /** What others of that name have needed is read at once. */
-  readonly like?: string
-}
 
 export class Desk {
   readonly #clock: Clock | undefined

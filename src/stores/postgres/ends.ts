@@ -1,5 +1,6 @@
 import type { Settlement, SettleResult } from '../../core/store.js'
 import { type Lease, readToken } from '../ledger/token.js'
+import type { EndWords } from '../page/counted.js'
 import { separator } from '../page/separator.js'
 
 /** Between the results of runs. */
@@ -43,11 +44,26 @@ interface End {
   readonly result: string
 }
 
-export function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
+function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
   return settlements.map(({ id, token }) => readToken(id, token))
 }
 
-export function endsOf(settlements: readonly Settlement[], leases = leasesOf(settlements)): Ends {
+/** For the desk. */
+export const endWords: EndWords = {
+  isPlainEnd,
+  written(ends, _worker, startOf): CountedEnds {
+    const { tokens, settled, results } = endsOf(
+      ends.map(({ settlement }) => settlement),
+      ends.map(({ lease }) => lease),
+    )
+    return { settled, results, starts: tokens.map(startOf) }
+  },
+}
+
+export function endsOf(
+  settlements: readonly Settlement[],
+  leases: readonly (Lease | undefined)[] = leasesOf(settlements),
+): Ends {
   const claims = new Set<string>()
   const kinds = new Set<number>()
   for (const lease of leases) {

@@ -41,15 +41,18 @@ import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
 import { sweep } from '../ledger/sweep.js'
+import { DeskExchange } from '../page/desk-exchange.js'
+import { DeskInsert } from '../page/desk-insert.js'
+import type { DeskOptions, WorkAtDesk } from '../page/desk-options.js'
 import { Subscribers } from '../page/subscribers.js'
 import type { PagedTables } from '../page/tables.js'
 import { AtDesk } from './at-desk.js'
 import { Callers } from './callers.js'
 import { type CommitNews, CommitWatch } from './commit-watch.js'
 import { type Connection, openConnection } from './connection.js'
-import { arrivalsAtOnce, Desk, type DeskOptions } from './desk.js'
-import { DeskExchange } from './desk-exchange.js'
-import { DeskInsert } from './desk-insert.js'
+import { arrivalsAtOnce, Desk } from './desk.js'
+import { endWords } from './ends.js'
+import { sqlState } from './errors.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
 import { HandOver } from './hand-over.js'
@@ -67,6 +70,12 @@ import { Upkeep } from './upkeep.js'
 import { WakeUps } from './wake-ups.js'
 
 export type { PostgresOptions } from './options.js'
+
+/** Said by the server of an id that exists. */
+const uniqueViolation = '23505'
+
+/** Of what is not as it was taken to be, and of jobs that are too large to be told as one text. */
+const notByCount: ReadonlySet<string> = new Set(['MR001', '54000'])
 
 export function postgresStore(options: PostgresOptions): PostgresStore {
   return new PostgresStore(options)
@@ -138,14 +147,21 @@ export class PostgresStore implements Store {
     const news = new News(subscribers, wakeUps, exchanger)
     const desk = new Desk(schema, clock)
     const atDesk = new AtDesk(connection, desk, names, news)
+    const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
     const later = (tx: unknown, xid: string, told: CommitNews) => this.#later(tx, xid, told)
     this.#engine = {
       connection,
       fastPath,
       desk,
       atDesk,
-      deskInsert: new DeskInsert(atDesk),
-      deskExchange: new DeskExchange(atDesk),
+      deskInsert: new DeskInsert(work, (error) => sqlState(error) === uniqueViolation),
+      deskExchange: new DeskExchange({
+        work,
+        ends: endWords,
+        needs: deskNeeds,
+        isMore: () => false,
+        isNotByCount: (error) => notByCount.has(sqlState(error) ?? ''),
+      }),
       reader: new Reader(connection, atDesk, desk, schema, now),
       callers: new Callers({ inserter, names, fastPath, atDesk, later }),
       upkeep: new Upkeep(connection, schema, now),

@@ -1,5 +1,6 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import { carefulBatches } from '../page/desk-insert.js'
 import { separator } from '../page/separator.js'
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
@@ -168,9 +169,6 @@ export class Inserter {
     ]
   }
 }
-
-/** Batches after one with an id that exists: others may well have some too. */
-export const carefulBatches = 100
 
 /** As text, because drivers disagree on large numbers. */
 const transactionId = 'pg_current_xact_id()::text AS xid'

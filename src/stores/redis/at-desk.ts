@@ -1,6 +1,7 @@
 import type { Signal } from '../../core/store.js'
+import type { PagedTables } from '../page/tables.js'
 import type { Verb } from '../page/trying.js'
-import type { Desk, DeskOptions } from './desk.js'
+import type { Desk, RedisDeskOptions } from './desk.js'
 
 /** Takes verbs to the desk, and tells this process what came of them. */
 export class AtDesk {
@@ -14,14 +15,21 @@ export class AtDesk {
     this.#tell = tell
   }
 
-  async work<T>(verb: Verb<T>, options?: DeskOptions<T>): Promise<T> {
+  /** `after`: completes what came of it, before anybody is told. */
+  async work<T>(
+    verb: Verb<T>,
+    options?: RedisDeskOptions<T>,
+    after?: (result: T, tables: PagedTables) => void,
+  ): Promise<T> {
     const { result, tables } = await this.#desk.work(verb, options)
+    after?.(result, tables)
+    tables.signals.tell()
     for (const queue of tables.kinds.limitedQueues()) this.limited.add(queue)
     for (const signal of tables.news) this.#tell(signal)
     return result
   }
 
-  look<T>(verb: Verb<T>, options?: DeskOptions<T>): Promise<T> {
+  look<T>(verb: Verb<T>, options?: RedisDeskOptions<T>): Promise<T> {
     return this.#desk.look(verb, options)
   }
 }

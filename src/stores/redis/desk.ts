@@ -10,13 +10,14 @@ import type { FinalState } from '../../core/job.js'
 import type { Signal } from '../../core/store.js'
 import { newToken } from '../../system/ids.js'
 import type { Ranked } from '../ledger/shelf.js'
+import type { DeskOptions } from '../page/desk-options.js'
 import { Habits } from '../page/habits.js'
 import { Needs, Stale } from '../page/needs.js'
 import { Page } from '../page/page.js'
 import { type Done, tryOn, type Verb } from '../page/trying.js'
 import type { Connection } from './connection.js'
-import { ScriptRefusal } from './errors.js'
-import type { Deeds } from './page/deeds.js'
+import { isRefusedWith } from './errors.js'
+import type { Deeds, Told } from './page/deeds.js'
 import { kindSheets, number, questionsFor } from './page/load.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
@@ -32,14 +33,7 @@ const mostConflicts = 500
 const patientConflicts = 3
 const turnMs = { each: 20, most: 2_000 } as const
 
-export interface DeskOptions<T = unknown> {
-  /** Jobs that are likely to be asked for at once. */
-  readonly count?: number
-  readonly renewsByTaking?: boolean
-  /** What the verb is known to need. */
-  readonly needs?: Needs
-  /** What others of that name have needed is read at once. */
-  readonly like?: string
+export interface RedisDeskOptions<T> extends DeskOptions {
   /** Writes more than the tables know of. */
   readonly also?: (result: T, deeds: Deeds) => void
 }
@@ -60,16 +54,19 @@ export class Desk {
     this.#clock = clock
   }
 
-  work<T>(verb: Verb<T>, options: DeskOptions<T> = {}): Promise<Done<T>> {
+  work<T>(verb: Verb<T>, options: RedisDeskOptions<T> = {}): Promise<Done<T>> {
+    // What the verb has looked for and not found, others have added since.
+    const isKnown = options.fresh === undefined || options.fresh.size === 0
+    const again = isKnown ? ['MRSTALE', 'MRKNOWN'] : ['MRSTALE']
     const work = this.#turn.then(() =>
-      untilDone((conflicts) => this.#write(verb, options, turnAfter(conflicts))),
+      untilDone((conflicts) => this.#write(verb, options, turnAfter(conflicts)), again),
     )
     this.#turn = work.catch(() => {})
     return work
   }
 
   /** Reads only. */
-  async look<T>(verb: Verb<T>, options: DeskOptions<T> = {}): Promise<T> {
+  async look<T>(verb: Verb<T>, options: RedisDeskOptions<T> = {}): Promise<T> {
     const { done } = await untilDone(async (conflicts) => {
       const turn = turnAfter(conflicts)
       const tried = await this.#try(verb, options, turn)
@@ -84,7 +81,7 @@ export class Desk {
     return (await this.#ask('', questions)).now
   }
 
-  async #write<T>(verb: Verb<T>, options: DeskOptions<T>, turn: Turn): Promise<Done<T>> {
+  async #write<T>(verb: Verb<T>, options: RedisDeskOptions<T>, turn: Turn): Promise<Done<T>> {
     const { done, commit, mark } = await this.#try(verb, options, turn)
     const deeds = writings(done.tables)
     options.also?.(done.result, deeds)
@@ -98,7 +95,8 @@ export class Desk {
         for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
     }
-    await this.#connection.run(scripts.write, [commit, newToken(), this.#ear, mark, ...deeds.args()])
+    const args = [commit, newToken(), this.#ear, mark, ...deeds.args()]
+    deeds.hear((await this.#connection.run(scripts.write, args)) as Told)
     return done
   }
 
@@ -109,25 +107,25 @@ export class Desk {
 
   async #try<T>(
     verb: Verb<T>,
-    options: DeskOptions<T>,
+    options: RedisDeskOptions<T>,
     turn: Turn,
   ): Promise<{ done: Done<T>; commit: string; mark: string }> {
-    const { count = 1, renewsByTaking = false, needs = new Needs(), like } = options
-    const page = new Page(true)
+    const { count = 1, renewsByTaking = false, needs = new Needs(), isWhole, fresh, like } = options
+    const page = new Page(isWhole, fresh)
     if (like !== undefined) this.#habits.expect(like, needs, count)
-    const first = [...kindSheets(page), number(page)]
-    const { now, commit } = await this.#ask('', first, turn)
-    page.now = now
     let mark = ''
-    const read = async (missing: Needs) => {
-      const questions = questionsFor(page, missing)
+    let commit = ''
+    const read = async (missing: Needs, always: readonly Question[] = []) => {
+      const questions = [...always, ...questionsFor(page, missing)]
       if (questions.some(({ gives }) => gives)) {
         mark = newToken()
         questions.push({ name: 'mark', values: [mark], take() {} })
       }
-      await this.#ask(commit, questions, turn)
+      const answer = await this.#ask(commit, questions, turn)
+      if (commit === '') page.now = answer.now
+      commit = answer.commit
     }
-    if (!needs.isEmpty) await read(needs)
+    await read(needs, [...kindSheets(page), number(page)])
     const done = await tryOn({
       page,
       verb,
@@ -167,21 +165,20 @@ function turnAfter(conflicts: number): Turn {
   return conflicts < patientConflicts ? '' : Math.min(turnMs.most, conflicts * turnMs.each)
 }
 
-/** Work is done again when others were quicker. */
-async function untilDone<T>(work: (conflicts: number) => Promise<T>): Promise<T> {
+/** Work is done again when others were quicker: the server says so by one of these words. */
+async function untilDone<T>(
+  work: (conflicts: number) => Promise<T>,
+  words: readonly string[] = ['MRSTALE'],
+): Promise<T> {
   for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
     try {
       return await work(conflicts)
     } catch (error) {
-      if (!(error instanceof Stale || isRefused(error, 'MRSTALE'))) throw error
+      if (!(error instanceof Stale || isRefusedWith(error, ...words))) throw error
       await sleep(Math.random() * Math.min(50, 1 + conflicts))
     }
   }
   throw new MillraceError('STORE_BUSY', 'others were in the way for too long; nothing was written')
-}
-
-function isRefused(error: unknown, code: string): boolean {
-  return error instanceof ScriptRefusal && error.code === code
 }
 
 /** Others cannot see it by themselves. */

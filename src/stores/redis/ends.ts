@@ -1,5 +1,6 @@
 import type { Settlement } from '../../core/store.js'
 import { readToken } from '../ledger/token.js'
+import type { EndWords } from '../page/counted.js'
 import { ticketOf } from './ticket.js'
 
 /** Whether nothing but that it completed has to be told of it. */
@@ -13,7 +14,8 @@ export function isPlainEnd({ outcome, inserts, report }: Settlement): boolean {
   )
 }
 
-interface Group {
+/** Of one claim, one kind and kept alike. */
+export interface EndGroup {
   readonly claim: string
   readonly kind: number
   readonly retain: number
@@ -23,17 +25,32 @@ interface Group {
   hasResults: boolean
 }
 
-/** Settlements as exchange.lua wants them. */
+/** Settlements as the scripts want them. */
 export interface Ends {
-  readonly args: readonly (string | number)[]
+  readonly groups: readonly EndGroup[]
   /** Which settlement each is; those that are missing are lost. */
   readonly places: readonly number[]
 }
 
+/** For the desk. */
+export const endWords: EndWords = {
+  isPlainEnd,
+  written: (ends, worker): CountedEnds => ({
+    worker,
+    groups: endsOf(ends.map(({ settlement }) => settlement)).groups,
+  }),
+}
+
+/** What the desk lets the server end. */
+export interface CountedEnds {
+  readonly worker: string
+  readonly groups: readonly EndGroup[]
+}
+
 export function endsOf(settlements: readonly Settlement[]): Ends {
-  const groups: Group[] = []
+  const groups: EndGroup[] = []
   const seen = new Set<number>()
-  let group: Group | undefined
+  let group: EndGroup | undefined
   for (let place = 0; place < settlements.length; place++) {
     const { id, token, outcome } = settlements[place] as Settlement
     const lease = readToken(id, token)
@@ -55,12 +72,18 @@ export function endsOf(settlements: readonly Settlement[]): Ends {
     group.places.push(place)
     if (outcome.result !== undefined) group.hasResults = true
   }
-  return { args: groups.flatMap(argsOf), places: groups.flatMap(({ places }) => places) }
+  return { groups, places: groups.flatMap(({ places }) => places) }
+}
+
+/** As exchange.lua reads them. */
+export function argsOf(group: EndGroup): (string | number)[] {
+  const { claim, kind, retain, tickets, results } = group
+  const isTold = tellsResults(group)
+  const head = [claim, kind, retain, isTold ? 1 : 0, tickets.length]
+  return isTold ? [...head, ...tickets, ...results] : [...head, ...tickets]
 }
 
 /** A result is kept only with its job. */
-function argsOf({ claim, kind, retain, tickets, results, hasResults }: Group): (string | number)[] {
-  const isTold = hasResults && retain > 0
-  const head = [claim, kind, retain, isTold ? 1 : 0, tickets.length]
-  return isTold ? [...head, ...tickets, ...results] : [...head, ...tickets]
+export function tellsResults({ retain, hasResults }: EndGroup): boolean {
+  return hasResults && retain > 0
 }

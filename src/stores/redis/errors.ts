@@ -52,6 +52,10 @@ export class ScriptRefusal extends Error {
   }
 }
 
+export function isRefusedWith(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof ScriptRefusal && codes.includes(error.code)
+}
+
 /** The first word of what the server said, such as 'NOSCRIPT'; undefined when it is not the server's. */
 export function replyCode(error: unknown): string | undefined {
   if (isMillraceError(error)) return error.cause === undefined ? undefined : replyCode(error.cause)

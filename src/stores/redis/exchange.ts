@@ -3,10 +3,10 @@ import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from
 import { leaseToken } from '../ledger/token.js'
 import { readBody } from './body.js'
 import type { Connection } from './connection.js'
-import { type Ends, endsOf, isPlainEnd } from './ends.js'
+import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
-import { readStory } from './story.js'
 import { idIn } from './ticket.js'
+import { pastIn } from './told.js'
 
 /** What exchange.lua answers. */
 type Answer = readonly [
@@ -50,7 +50,8 @@ export class Exchanger {
   async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<Exchanged | undefined> {
     const ends = endsOf(settlements)
     const asked = claim === undefined ? [] : askedFor(claim)
-    const args = [this.#now(), worker, this.#ear(), ends.places.length, ...ends.args, ...asked]
+    const told = ends.groups.flatMap(argsOf)
+    const args = [this.#now(), worker, this.#ear(), ends.places.length, ...told, ...asked]
     const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
     if ((answer as readonly unknown[])[0] === 'desk') return undefined
     const settled = settledBy(settlements.length, ends, answer[1])
@@ -121,20 +122,4 @@ function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: stri
       cancelReason: undefined,
     }
   })
-}
-
-interface Past {
-  readonly attempt?: number
-  readonly crashes?: number
-  readonly readyAt?: number
-  readonly retryDelay?: number
-}
-
-const noPast: Past = {}
-
-/** Of a job that has run before. */
-function pastIn(story: string | undefined): Past {
-  if (story === undefined || story === '') return noPast
-  const { rest } = readStory(story)
-  return rest === null ? noPast : (JSON.parse(rest) as Past)
 }

@@ -13,10 +13,14 @@ export function isPlain(job: NewJob): boolean {
     job.traffic === undefined &&
     job.dedupe === undefined &&
     job.guard === undefined &&
-    job.tags === undefined &&
-    job.search === undefined &&
+    !hasMarks(job) &&
     job.unwinds !== true
   )
+}
+
+/** It is found by more than its id, and so by other things when its state changes. */
+export function hasMarks({ tags, search }: NewJob): boolean {
+  return tags !== undefined || search !== undefined
 }
 
 /** What an insert came to, and what there is to tell of it. */

@@ -35,7 +35,6 @@ import type {
 } from '../../core/store.js'
 import { newToken } from '../../system/ids.js'
 import { configure } from '../ledger/configure.js'
-import { exchange } from '../ledger/exchange.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
 import { insert } from '../ledger/insert.js'
@@ -43,17 +42,22 @@ import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
 import { sweep } from '../ledger/sweep.js'
+import { DeskExchange } from '../page/desk-exchange.js'
+import { DeskInsert } from '../page/desk-insert.js'
+import type { WorkAtDesk } from '../page/desk-options.js'
 import { Subscribers } from '../page/subscribers.js'
 import type { PagedTables } from '../page/tables.js'
 import type { Verb } from '../page/trying.js'
 import { AtDesk } from './at-desk.js'
 import { type Connection, openConnection } from './connection.js'
-import { Desk, type DeskOptions } from './desk.js'
+import { Desk, type RedisDeskOptions } from './desk.js'
+import { endWords } from './ends.js'
+import { isRefusedWith } from './errors.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
 import { IdleLeases } from './idle-lease.js'
-import { type Inserted, Inserter } from './insert.js'
-import { deskNeeds, insertNeeds } from './needs.js'
+import { hasMarks, type Inserted, Inserter } from './insert.js'
+import { deskNeeds } from './needs.js'
 import type { CompiledOptions } from './options.js'
 import { Quiet } from './quiet.js'
 import { Reader } from './read.js'
@@ -64,6 +68,8 @@ interface Engine {
   readonly connection: Connection
   readonly fastPath: FastPath
   readonly atDesk: AtDesk
+  readonly deskInsert: DeskInsert
+  readonly deskExchange: DeskExchange
   readonly reader: Reader
   readonly subscribers: Subscribers
   readonly wakeUps: WakeUps | undefined
@@ -119,11 +125,32 @@ export class ShardStore implements Store {
     const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
     const desk = new Desk(connection, ear, clock)
     const atDesk = new AtDesk(desk, tell)
+    const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
+    const deskInsert = new DeskInsert(work, (error) => isRefusedWith(error, 'MRKNOWN'))
+    const deskExchange = new DeskExchange({
+      work,
+      ends: endWords,
+      needs: deskNeeds,
+      isMore: hasMarks,
+      isNotByCount: (error) => isRefusedWith(error, 'MRWHOLE'),
+    })
     const inserter = new Inserter(connection, ear, now)
     const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
     const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
     const reader = new Reader(desk)
-    this.#engine = { connection, fastPath, atDesk, reader, subscribers, wakeUps, quiet, idleLeases, tell }
+    this.#engine = {
+      connection,
+      fastPath,
+      atDesk,
+      deskInsert,
+      deskExchange,
+      reader,
+      subscribers,
+      wakeUps,
+      quiet,
+      idleLeases,
+      tell,
+    }
     await wakeUps?.start()
   }
 
@@ -135,8 +162,9 @@ export class ShardStore implements Store {
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
+    const { deskInsert } = this.#open()
     if (tx !== undefined) throw noTransactions()
-    return (await this.insertIf(() => true, jobs)) as InsertResult[]
+    return (await this.#insert(jobs)) ?? deskInsert.insert(jobs)
   }
 
   /** Undefined where the desk is not to do it: nothing was written. */
@@ -144,15 +172,17 @@ export class ShardStore implements Store {
     mayDo: (tables: PagedTables) => boolean,
     jobs: readonly NewJob[],
   ): Promise<InsertResult[] | undefined> {
-    const { fastPath } = this.#open()
+    const atDesk = () => this.work((tables, now) => (mayDo(tables) ? insert(tables, jobs, now) : undefined))
+    return (await this.#insert(jobs)) ?? atDesk()
+  }
+
+  /** Undefined for the desk. */
+  async #insert(jobs: readonly NewJob[]): Promise<InsertResult[] | undefined> {
     if (jobs.length === 0) return []
-    const sent = fastPath.insert(jobs)
+    const sent = this.#open().fastPath.insert(jobs)
     const claimed = this.#announce(jobs)
     const inserted = await sent
-    if (inserted === undefined) {
-      const options = { needs: insertNeeds(jobs), like: 'insert' }
-      return this.work((tables, now) => (mayDo(tables) ? insert(tables, jobs, now) : undefined), options)
-    }
+    if (inserted === undefined) return undefined
     if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)
     return this.#withStates(jobs, inserted.results)
   }
@@ -192,28 +222,18 @@ export class ShardStore implements Store {
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { fastPath, quiet } = this.#open()
+    const { fastPath, deskExchange, quiet } = this.#open()
     const known = quiet.answerTo(request)
     if (known !== undefined) return known
     const learn = quiet.asks(request)
     const exchanged = await fastPath.exchange(request)
     learn(exchanged?.waits === true)
-    if (exchanged === undefined) return this.#exchangeAtDesk(request)
+    if (exchanged === undefined) return deskExchange.exchange(request)
     const { settlements } = request
     const { result } = exchanged
     if (settlements.length > 0) this.#tell({ type: 'settled', settlements })
     if (result.claimed.length > 0) this.#tell({ type: 'claimed', jobs: result.claimed })
     return result
-  }
-
-  #exchangeAtDesk(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { worker, settlements, claim } = request
-    const count = claim?.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
-    return this.work((tables, now) => exchange(tables, request, now), {
-      needs: deskNeeds(worker, settlements),
-      renewsByTaking: true,
-      ...(count === undefined ? { like: 'settle' } : { count, like: `claim ${worker}` }),
-    })
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
@@ -304,7 +324,7 @@ export class ShardStore implements Store {
   }
 
   /** At the desk. */
-  async work<T>(verb: Verb<T>, options?: DeskOptions<T>): Promise<T> {
+  async work<T>(verb: Verb<T>, options?: RedisDeskOptions<T>): Promise<T> {
     return this.#open().atDesk.work(verb, options)
   }
 

@@ -1,6 +1,7 @@
 /** A job of an annex that gets to do with others comes home, whoever fails on the way. */
 import type { ClaimedJob, NewJob } from 'millrace'
 import { expect, test } from 'vitest'
+import { released } from '../../../src/core/lifecycle.js'
 import type { ShardStore } from '../../../src/stores/redis/shard-store.js'
 import { Homecoming } from '../../../src/stores/redis/shards/homecoming.js'
 import {
@@ -9,6 +10,7 @@ import {
   insertMany,
   newJob,
   newJobs,
+  retryIn,
   settle,
   stateOf,
   sweep,
@@ -184,6 +186,30 @@ test('a limit that is set while jobs wait holds for all of them, and all of them
     if (turn === 3) await insertMany(other, 10)
   }
   expect(done).toBeGreaterThanOrEqual(30)
+})
+
+test('jobs that ran on an annex when a limit was set come home when they wait again', async () => {
+  const { store, clock, parts } = await threeShards()
+  const ids = await insertMany(store, 30)
+  await insertMany(store, 30, { delay: 2_000 })
+  const jobs = await claim(store, 30)
+  await store.configure({
+    gate: { of: 'job', name: 'greet' },
+    change: { limit: { concurrency: 40 } },
+    declared: false,
+  })
+  for (const [i, job] of jobs.entries()) await settle(store, job, i % 2 === 0 ? retryIn(1_000) : released())
+  for (const ms of [0, 1_000, 1_000]) {
+    await clock.advance(ms)
+    await sweep(store)
+  }
+  const { kinds } = await parts[0].counts()
+  expect(kinds.find(({ name }) => name === 'greet')?.states.pending).toBe(60)
+  const again = await claim(store, 60)
+  expect(again).toHaveLength(40)
+  for (const job of again) expect(await settle(store, job, complete())).toBe('applied')
+  for (const job of await claim(store, 60)) expect(await settle(store, job, complete())).toBe('applied')
+  for (const id of ids) expect(await stateOf(store, id)).toBe('completed')
 })
 
 function child(): NewJob {

@@ -1,5 +1,6 @@
 import { bounds } from '../../../core/bounds.js'
 import type { PagedBook } from '../../page/book.js'
+import { spansOf } from '../../page/spans.js'
 import type { PagedTables } from '../../page/tables.js'
 import type { CountedEnds } from '../ends.js'
 import { type Told, ToldJobs } from '../told.js'
@@ -32,11 +33,15 @@ function writeEnds({ ended, page }: PagedTables, out: Writings): void {
 }
 
 function writeHeads({ heads }: PagedTables, out: Writings): void {
-  const { spans, count, moved } = heads.changes()
-  out.rows('waitsElsewhere', moved)
-  if (count === 0) return
+  const { started, moved } = heads.changes()
+  out.rows(
+    'waitsElsewhere',
+    moved.map(({ row: { seq }, place, rank }) => ({ seq, place, rank })),
+  )
+  if (started.length === 0) return
+  const spans = spansOf(started.map(({ seq }) => seq))
   const take = ([answer]: readonly Told[]) => heads.hear(new ToldJobs(answer as Told))
-  out.all.push({ statement: 'startWaiting', values: [spans, count], take })
+  out.all.push({ statement: 'startWaiting', values: [spans, started.length], take })
 }
 
 function writePlaces(tables: PagedTables, out: Writings): void {
@@ -48,7 +53,8 @@ function writePlaces(tables: PagedTables, out: Writings): void {
 }
 
 function writeWorkers(tables: PagedTables, out: Writings): void {
-  const { kept, gone, leases, ended } = tables.workers.changes()
+  const { kept, gone } = tables.workers.changes()
+  const { leases, ended } = tables.workers.leaseChanges()
   out.rows('forgetWorkers', gone)
   out.rows('workers', kept)
   out.keys('endLeases', ended)

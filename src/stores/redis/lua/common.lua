@@ -115,6 +115,16 @@ local function putMany(letter, groups, values)
   end
 end
 
+-- Whether a story tells a worker of earlier runs.
+local pastWords = { '"attempt":', '"crashes":', '"readyAt":', '"retryDelay":' }
+
+local function hasPast(story)
+  for _, word in ipairs(pastWords) do
+    if string.find(story, word, 66, true) then return true end
+  end
+  return false
+end
+
 -- Calls a command for many, with as many of them at once as a call can have.
 local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
@@ -173,6 +183,41 @@ end
 local function padded(text)
   if #text > 64 then return text end
   return text .. sub(long, 1, 65 - #text)
+end
+
+-- Jobs of a claim complete: they are kept for a while, with their results if there are any, or forgotten.
+local function complete(token, tickets, retain, now, results)
+  local spreads = spread(tickets, 11)
+  -- First, for it frees memory: after it, a full server refuses nothing of what follows.
+  inParts(tickets, 'HDEL', named('running'))
+  if retain > 0 then
+    local expires = now + retain
+    local started = call('HGET', named('l:' .. token), 'at')
+    local head = padded(started .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
+    local ends, scored = {}, {}
+    for i, ticket in ipairs(tickets) do
+      ends[i] = results and head .. results[i] or head
+      scored[2 * i - 1] = expires
+      scored[2 * i] = ticket
+    end
+    putMany('d', spreads, ends)
+    inParts(scored, 'ZADD', named('state:5'))
+    return
+  end
+  dropMany('j', spreads)
+  for _, group in ipairs(spreads) do
+    local hash = hashIn('s', group)
+    if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(group.fields)) end
+  end
+end
+
+-- A claim has so many jobs less.
+local function leaseDone(worker, token, by)
+  local lease = named('l:' .. token)
+  if call('HINCRBY', lease, 'left', -by) <= 0 then
+    call('DEL', lease)
+    call('SREM', named('w:' .. worker), token)
+  end
 end
 
 local function count(kind, field, by)

@@ -221,36 +221,11 @@ local now = (#groups > 0 or #taken > 0) and clock(ARGV[1]) or 0
 for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
-    local leaseKey = named('l:' .. group.token)
-    local spreads = spread(group.tickets, 11)
-    local keeps = group.retain > 0
-    -- First, for it frees memory: after it, a full server refuses nothing of what follows.
-    inParts(group.tickets, 'HDEL', running)
-    if keeps then
-      local expires = now + group.retain
-      local head = padded(call('HGET', leaseKey, 'at') .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
-      local ends, scored = {}, {}
-      for i, ticket in ipairs(group.tickets) do
-        ends[i] = group.resultAt and head .. group.resultAt[i] or head
-        scored[2 * i - 1] = expires
-        scored[2 * i] = ticket
-      end
-      putMany('d', spreads, ends)
-      inParts(scored, 'ZADD', named('state:5'))
-    else
-      dropMany('j', spreads)
-      for _, spreaded in ipairs(spreads) do
-        local hash = hashIn('s', spreaded)
-        if call('EXISTS', hash) == 1 then call('HDEL', hash, unpack(spreaded.fields)) end
-      end
-    end
-    if call('HINCRBY', leaseKey, 'left', -size) <= 0 then
-      call('DEL', leaseKey)
-      call('SREM', named('w:' .. worker), group.token)
-    end
+    complete(group.token, group.tickets, group.retain, now, group.resultAt)
+    leaseDone(worker, group.token, size)
     count(group.kind, 'running', -size)
     count(group.kind, 'total_completed', size)
-    if keeps then count(group.kind, 'completed', size) end
+    if group.retain > 0 then count(group.kind, 'completed', size) end
   end
 end
 

@@ -126,19 +126,16 @@ local function parentsOf(handle)
   return rest.family and rest.family.parents or {}
 end
 
-local function leaseOf(token)
-  local lease = call('HMGET', named('l:' .. token), 'worker', 'at', 'tickets')
-  if not lease[1] then return false end
-  local held = {}
-  local tickets = {}
-  for ticket in string.gmatch(lease[3], '[^\n]+') do tickets[#tickets + 1] = ticket end
+local function heldUnder(token)
+  local held, tickets = {}, {}
+  for ticket in string.gmatch(call('HGET', named('l:' .. token), 'tickets') or '', '[^\n]+') do tickets[#tickets + 1] = ticket end
   for first = 1, #tickets, 1000 do
     local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
     for i, running in ipairs(tokens) do
       if running == token or running == token .. '*' then held[#held + 1] = tickets[first + i - 1] end
     end
   end
-  return { token, lease[1], lease[2], held }
+  return held
 end
 
 local function workerOf(id)
@@ -146,8 +143,8 @@ local function workerOf(id)
   if not expires then return false end
   local leases = {}
   for _, token in ipairs(call('SMEMBERS', named('w:' .. id))) do
-    local lease = leaseOf(token)
-    if lease then leases[#leases + 1] = lease end
+    local lease = call('HMGET', named('l:' .. token), 'worker', 'at', 'left')
+    if lease[1] then leases[#leases + 1] = { token, unpack(lease) } end
   end
   return { id, expires, call('HGET', named('latest'), id) or '', leases }
 end
@@ -199,23 +196,38 @@ answers.shelf = function(state, rank, position, size)
   return jobsOf(handles)
 end
 
-answers.line = function(name, position, size)
+-- The name of a queue by its number.
+local function queueName(num)
+  local queues = call('HGETALL', named('queues'))
+  for i = 2, #queues, 2 do
+    if string.match(queues[i], '^%d+') == num then return queues[i - 1] end
+  end
+  return ''
+end
+
+answers.line = function(queue, lane, position, size)
   local handles = {}
-  for _, ticket in ipairs(ticketsInLine(name, tonumber(position), tonumber(size))) do handles[#handles + 1] = handleOf(ticket) end
+  for _, ticket in ipairs(ticketsInLine(lineName(lane, queueName(queue)), tonumber(position), tonumber(size))) do handles[#handles + 1] = handleOf(ticket) end
   return jobsOf(handles)
 end
 
--- Tickets with their turns and what is known of their waits, then all of the jobs that are asked for.
+-- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for.
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
-  local heads, handles = {}, {}
+  local tickets, turns, waits, handles = {}, {}, {}, {}
   for i = 1, #found, 2 do
-    local wait = call('HGET', named('waits'), found[i])
-    heads[#heads + 1] = { found[i], found[i + 1], wait }
-    if isWhole == '1' or string.match(wait, '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(found[i]) end
+    tickets[#tickets + 1] = found[i]
+    turns[#turns + 1] = found[i + 1]
   end
-  return { heads, jobsOf(handles) }
+  for first = 1, #tickets, 1000 do
+    local some = call('HMGET', named('waits'), unpack(tickets, first, math.min(first + 999, #tickets)))
+    for i = 1, #some do waits[first + i - 1] = some[i] end
+  end
+  for i, ticket in ipairs(tickets) do
+    if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
+  end
+  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles) }
 end
 
 -- Records behind a place; a member is a number of sixteen digits and the key of the record.
@@ -260,10 +272,8 @@ answers.lapsed = function()
 end
 
 answers.held = function(token)
-  local lease = leaseOf(token)
-  if not lease then return {} end
   local handles = {}
-  for _, ticket in ipairs(lease[4]) do handles[#handles + 1] = handleOf(ticket) end
+  for _, ticket in ipairs(heldUnder(token)) do handles[#handles + 1] = handleOf(ticket) end
   return jobsOf(handles)
 end
 

@@ -1,17 +1,19 @@
 -- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, the mark that it
--- left when it was given numbers or '', then for each thing to do its name, how many values it has, and these; first all that has to be so, or nothing is written: MRSTALE when others were quicker, MRKNOWN
--- when a job that was taken for new exists. Commits have names, not numbers: a server that lost some would count to the same one again.
+-- left when it was given numbers or '', then for each thing to do its name, how many values it has, and these. First all of them are
+-- checked: MRSTALE when others were quicker, MRKNOWN when a job that was taken for new exists, MRWHOLE when one that was taken for
+-- no more than a number among others is more; then nothing is written. Commits have names, not numbers: a server that lost some would
+-- count to the same one again. Answers { bodies, stories } of the jobs that were started by their places, '' for no story to tell.
 local last = call('HGET', root, 'commit') or 'none'
--- It was done, and the answer got lost.
-if last == ARGV[2] then return 'OK' end
-if last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
-if not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
-if ARGV[4] ~= '' and call('GET', named('mark:' .. ARGV[3])) ~= ARGV[4] then return redis.error_reply('MRSTALE the server has forgotten who got which number') end
+local isDone = last == ARGV[2]
+if not isDone and last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isDone and not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
+if not isDone and ARGV[4] ~= '' and call('GET', named('mark:' .. ARGV[3])) ~= ARGV[4] then return redis.error_reply('MRSTALE the server has forgotten who got which number') end
 
-local deeds = {}
+local checks, deeds = {}, {}
+local bodies, stories = {}, {}
 
 -- A job is as it was read: running under the same token or not, with the same story and the same end.
-deeds.same = function(ticket, token, story, done)
+checks.same = function(ticket, token, story, done)
   local handle = handleOf(ticket)
   local running = call('HGET', named('running'), ticket)
   if running then running = string.gsub(running, '%*$', '') end
@@ -19,21 +21,107 @@ deeds.same = function(ticket, token, story, done)
   if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
 end
 
-deeds.new = function(handle)
-  if of('j', handle) then return 'MRKNOWN a job exists' end
+-- New jobs: their tickets, bodies and stories.
+local function handlesIn(values)
+  local handles = {}
+  for i = 1, #values, 3 do handles[#handles + 1] = handleOf(values[i]) end
+  return handles
+end
+
+checks.add = function(...)
+  local handles = handlesIn({ ... })
+  local found = ofMany('j', spread(handles, 0))
+  for i = 1, #handles do
+    if found[i] then return 'MRKNOWN a job exists' end
+  end
+end
+
+deeds.add = function(...)
+  local values = { ... }
+  local handles, new, told, texts = handlesIn(values), {}, {}, {}
+  for i = 1, #handles do
+    new[i] = values[3 * i - 1]
+    if values[3 * i] ~= '' then
+      told[#told + 1] = handles[i]
+      texts[#texts + 1] = values[3 * i]
+    end
+  end
+  putMany('j', spread(handles, 0), new)
+  putMany('s', spread(told, 0), texts)
+end
+
+-- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
+deeds.enter = function(place, ...)
+  local values = { ... }
+  local scored, waits = {}, {}
+  for i = 1, #values, 3 do
+    scored[#scored + 1] = values[i + 1]
+    scored[#scored + 1] = values[i]
+    waits[#waits + 1] = values[i]
+    waits[#waits + 1] = values[i + 2]
+  end
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
+end
+
+-- Jobs that waited in a place start. Nobody but the desk moves those, so all of them are there.
+local function tellOf(tickets)
+  local spreads = spread(tickets, 11)
+  local bodiesOf, storiesOf = ofMany('j', spreads), ofMany('s', spreads)
+  for i = 1, #tickets do
+    local story = storiesOf[i] or ''
+    if not bodiesOf[i] or sub(story, 2, 2) == '1' then return 'MRWHOLE a job that waited is special' end
+    bodies[#bodies + 1] = bodiesOf[i]
+    stories[#stories + 1] = hasPast(story) and story or ''
+  end
+end
+
+checks.start = function(_, _, ...)
+  return tellOf({ ... })
+end
+
+deeds.start = function(place, token, ...)
+  local tickets = { ... }
+  local held = {}
+  for i, ticket in ipairs(tickets) do
+    held[2 * i - 1] = ticket
+    held[2 * i] = token
+  end
+  inParts(tickets, 'ZREM', named('place:' .. place))
+  inParts(tickets, 'HDEL', named('waits'))
+  inParts(held, 'HSET', asTable('running'))
+end
+
+-- Jobs of one claim complete, and their gates have been told: worker, token, for how long they are kept, now, how many there are,
+-- their tickets, then their results if any has one.
+checks['end'] = function(worker, token, _, _, size, ...)
+  if call('HGET', named('l:' .. token), 'worker') ~= worker then return 'MRWHOLE a claim is gone' end
+  local tokens = call('HMGET', named('running'), unpack({ ... }, 1, tonumber(size)))
+  for i = 1, #tokens do
+    if tokens[i] ~= token then return 'MRWHOLE a job that ran is special, or does not' end
+  end
+end
+
+deeds['end'] = function(worker, token, retain, now, size, ...)
+  local values = { ... }
+  local tickets, results = {}, nil
+  for i = 1, tonumber(size) do tickets[i] = values[i] end
+  if #values > #tickets then
+    results = {}
+    for i = 1, #tickets do results[i] = values[#tickets + i] end
+  end
+  complete(token, tickets, tonumber(retain), tonumber(now), results)
+  leaseDone(worker, token, #tickets)
 end
 
 -- No job of the kind was started or ended meanwhile.
-deeds.count = function(kind, field, value)
+checks.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
 end
 
-deeds.run = function(ticket, token)
-  call('HSET', asTable('running'), ticket, token)
-end
-
-deeds.wait = function(ticket, wait)
-  call('HSET', asTable('waits'), ticket, wait)
+-- Tickets and tokens.
+deeds.run = function(...)
+  call('HSET', asTable('running'), ...)
 end
 
 -- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
@@ -59,10 +147,19 @@ deeds.drop = function(letter, handle)
 end
 
 -- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
-deeds.joinLine = function(line, ticket, mark)
+deeds.joinLine = function(line, ...)
   local list = named('line:' .. line)
-  local last = call('LINDEX', list, -1)
-  if not last or last < ticket then call('RPUSH', list, ticket .. mark) else call('ZADD', named('back:' .. line), 0, ticket) end
+  local last = call('LINDEX', list, -1) or ''
+  local behind = {}
+  for _, entry in ipairs({ ... }) do
+    if last < entry then
+      behind[#behind + 1] = entry
+      last = entry
+    else
+      call('ZADD', named('back:' .. line), 0, (string.gsub(entry, '%*$', '')))
+    end
+  end
+  inParts(behind, 'RPUSH', list)
 end
 
 -- Leaves its line; in a list it cannot be found, so it is marked as gone.
@@ -89,14 +186,9 @@ deeds.trimLine = function(line)
   end
 end
 
-deeds.leaseLeft = function(token, by)
-  local lease = named('l:' .. token)
-  local worker = call('HGET', lease, 'worker')
-  if not worker then return end
-  if call('HINCRBY', lease, 'left', by) <= 0 then
-    call('DEL', lease)
-    call('SREM', named('w:' .. worker), token)
-  end
+deeds.leaseLess = function(token, by)
+  local worker = call('HGET', named('l:' .. token), 'worker')
+  if worker then leaseDone(worker, token, by) end
 end
 
 -- Unless it has claimed something since it was looked at, which the fast path does without a commit: then it is alive, and
@@ -199,12 +291,31 @@ deeds.tell = function(sender, word)
   tell(sender, word, clock(''))
 end
 
-local at = 5
-while at <= #ARGV do
-  local size = tonumber(ARGV[at + 1])
-  local refusal = deeds[ARGV[at]](unpack(ARGV, at + 2, at + 1 + size))
-  if refusal then return redis.error_reply(refusal) end
-  at = at + 2 + size
+local function eachDeed(work)
+  local at = 5
+  while at <= #ARGV do
+    local size = tonumber(ARGV[at + 1])
+    local refusal = work(ARGV[at], at + 2, at + 1 + size)
+    if refusal then return refusal end
+    at = at + 2 + size
+  end
 end
+
+-- It was done, and the answer got lost.
+if isDone then
+  local refusal = eachDeed(function(name, first, last)
+    if name == 'start' then return tellOf({ unpack(ARGV, first + 2, last) }) end
+  end)
+  if refusal then return redis.error_reply(refusal) end
+  return { bodies, stories }
+end
+
+local refusal = eachDeed(function(name, first, last)
+  if checks[name] then return checks[name](unpack(ARGV, first, last)) end
+end)
+if refusal then return redis.error_reply(refusal) end
+eachDeed(function(name, first, last)
+  if deeds[name] then deeds[name](unpack(ARGV, first, last)) end
+end)
 call('HSET', root, 'commit', ARGV[2])
-return 'OK'
+return { bodies, stories }

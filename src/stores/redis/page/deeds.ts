@@ -1,12 +1,22 @@
 /** Something that write.lua does, with its values. */
 export type Deed = readonly [name: string, ...values: (string | number)[]]
 
+/** What write.lua tells of jobs that were started by their places. */
+export type Told = readonly [bodies: readonly string[], stories: readonly string[]]
+
 const free: Deed = ['free']
+
+/** A script takes some thousands of values at once, and not many more. */
+const mostValues = 3_000
 
 /** What is to be done: first all that has to be so, then what is written. */
 export class Deeds {
   readonly #checks: Deed[] = []
+  /** What is done for many at once, by name and what they have in common. */
+  readonly #groups = new Map<string, (string | number)[][]>()
   readonly #writes: Deed[] = []
+  #isAdding = false
+  #hear: ((told: Told) => void) | undefined
 
   check(...deed: Deed): void {
     this.#checks.push(deed)
@@ -21,14 +31,47 @@ export class Deeds {
     this.#writes.push(['call', command, key, ...values])
   }
 
+  /** A new job. */
+  add(ticket: string, body: string, story: string): void {
+    this.#isAdding = true
+    this.join(['add'], ticket, body, story)
+  }
+
+  /** The same deed for another one; `deed` is what all of them have in common. */
+  join(deed: Deed, ...values: (string | number)[]): void {
+    const name = deed.join('\n')
+    const groups = this.#groups.get(name) ?? []
+    if (groups.length === 0) this.#groups.set(name, groups)
+    const last = groups.at(-1)
+    if (last === undefined || last.length > mostValues) groups.push([...deed, ...values])
+    else last.push(...values)
+  }
+
+  /** Jobs are started by their places; what is told of them comes in the order in which they joined. */
+  tells(hear: (told: Told) => void): void {
+    this.#hear = hear
+  }
+
+  hear(told: Told): void {
+    this.#hear?.(told)
+  }
+
   get isEmpty(): boolean {
-    return this.#writes.length === 0
+    return this.#writes.length + this.#groups.size === 0
   }
 
   /** As write.lua reads them. A full server takes no new jobs; what ends or removes jobs it must take. */
   args(): (string | number)[] {
-    const isAdding = this.#checks.some(([name]) => name === 'new')
-    const writes = isAdding ? [...this.#writes, free] : [free, ...this.#writes]
-    return [...this.#checks, ...writes].flatMap(([name, ...values]) => [name, values.length, ...values])
+    const args: (string | number)[] = []
+    const put = ([name, ...values]: readonly (string | number)[]) => {
+      args.push(name as string, values.length)
+      for (const value of values) args.push(value)
+    }
+    this.#checks.forEach(put)
+    if (!this.#isAdding) put(free)
+    for (const groups of this.#groups.values()) groups.forEach(put)
+    this.#writes.forEach(put)
+    if (this.#isAdding) put(free)
+    return args
   }
 }

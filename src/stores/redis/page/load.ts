@@ -2,16 +2,15 @@ import type { JobQuery } from '../../../core/store.js'
 import type { Dedupe } from '../../../core/traffic/dedupe.js'
 import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
-import type { HeadRow } from '../../page/heads.js'
 import type { CountRow, KindRow, QueueRow } from '../../page/kinds.js'
 import { childIn, type LinkRow, linkKey } from '../../page/links.js'
 import type { Needs, WindowNeed } from '../../page/needs.js'
 import type { Page } from '../../page/page.js'
 import type { GateRow } from '../../page/places.js'
-import { spansOf } from '../../page/spans.js'
 import type { WorkerRow } from '../../page/workers.js'
 import { selecting } from '../select.js'
-import { handleOf, seqIn, sortable } from '../ticket.js'
+import { handleOf, sortable } from '../ticket.js'
+import { readHeads } from './head.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
 import { inOrder, movingBooks } from './moving.js'
 import type { Question } from './question.js'
@@ -206,7 +205,7 @@ const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
     jobsFrom(page, need, 'shelf', [need.scope[0] as number, rankOf(need), positionOf(need), need.count]),
   line: (page, need) =>
     jobsFrom(page, need, 'line', [
-      lineOf(page, need),
+      ...need.scope,
       need.from.rank === 0 ? Math.max(-1, need.from.seq) : -1,
       need.count,
     ]),
@@ -239,11 +238,6 @@ function positionOf({ from }: WindowNeed): string | number {
   return from.rank === Number.NEGATIVE_INFINITY ? '' : from.seq
 }
 
-function lineOf(page: Page, { scope: [num, lane] }: WindowNeed): string {
-  const row = page.sheet<readonly QueueRow[]>('queues').find((queue) => queue.num === num)
-  return `${lane}:${row?.name}`
-}
-
 function recordsFrom(page: Page, need: WindowNeed, set: string, book: string): Question {
   const { from, count } = need
   const isStart = from.rank === Number.NEGATIVE_INFINITY
@@ -256,19 +250,22 @@ function numbered(page: Page, need: WindowNeed, set: string): Question {
   return ordered(page, need, 'records', [set, 'mail', seq, sortable(seq), need.count])
 }
 
+type HeadsReply = readonly [
+  tickets: readonly string[],
+  turns: string,
+  waits: string,
+  jobs: readonly JobReply[],
+]
+
 /** Jobs that have to pass gates; all of what is special. */
 function heads(page: Page, need: WindowNeed): Question {
   const place = Number(need.scope[0])
   return {
     name: 'place',
     values: [place, rankOf(need), positionOf(need), need.count, page.isWhole ? 1 : 0],
-    take([found, jobs]: readonly [readonly (readonly [string, string, string])[], readonly JobReply[]]) {
+    take([tickets, turns, waits, jobs]: HeadsReply) {
       for (const row of putJobs(page, jobs)) page.entire.set(row.seq, row)
-      const rows = found.map(([ticket, turn, wait]): HeadRow => {
-        const [, kind, gated, , gates = ''] = wait.split(';')
-        const how = gates === '' ? `${gated}` : `${gated}:${gates}`
-        return { seq: seqIn(ticket), rank: Number(turn), kind: Number(kind), place, how }
-      })
+      const rows = readHeads(place, tickets, turns.split(','), waits.split(','))
       page.putWindow(need, { rows, isComplete: rows.length < need.count })
     },
   }
@@ -337,7 +334,7 @@ type WorkerReply = readonly [
   id: string,
   expires: string,
   latest: string,
-  leases: readonly (readonly [token: string, worker: string, at: string, tickets: readonly string[]])[],
+  leases: readonly (readonly [token: string, worker: string, at: string, left: string])[],
 ]
 
 function readWorker([id, expires, latest, leases]: WorkerReply): WorkerRow {
@@ -346,12 +343,12 @@ function readWorker([id, expires, latest, leases]: WorkerReply): WorkerRow {
     num: 0,
     expires_at: Number(expires),
     latest: latest || null,
-    leases: leases.map(([token, worker, at, tickets]) => ({
+    leases: leases.map(([token, worker, at, left]) => ({
       token,
       worker,
       at: Number(at),
-      undone: tickets.length,
-      spans: spansOf(tickets.map(seqIn)),
+      undone: Number(left),
+      spans: undefined,
     })),
   }
 }

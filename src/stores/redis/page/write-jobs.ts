@@ -1,4 +1,5 @@
 import type { Entry } from '../../ledger/entry.js'
+import type { Lease } from '../../ledger/worker.js'
 import { placeNumber } from '../../page/heads.js'
 import type { StoredJob } from '../../page/job-row.js'
 import { KinChanges } from '../../page/kin.js'
@@ -8,8 +9,10 @@ import type { PagedTables } from '../../page/tables.js'
 import { WaiterChanges } from '../../page/waits.js'
 import { writeBody } from '../body.js'
 import { plainStory, writeStory } from '../story.js'
-import { handleOf, idIn, ticketOf } from '../ticket.js'
+import { idIn, ticketOf } from '../ticket.js'
+import { ToldJobs } from '../told.js'
 import type { Deeds } from './deeds.js'
+import { gatesIn, type TicketRow, waitAt } from './head.js'
 import type { ParentText, ReadJob } from './job-reply.js'
 
 /** A job as the keys of the server have it; '' for what it has not. */
@@ -64,16 +67,21 @@ export function writeJobs(tables: PagedTables, deeds: Deeds): void {
     kin.see(row, entry, now, steps)
     waiters.see(row, entry, now)
     if (isSame(before, after)) return
-    if (read !== undefined) known.add(id)
+    if (read !== undefined) {
+      known.add(id)
+      deeds.check('same', ticket, before.token, before.story, before.done)
+    }
     // One that was there may be gone, and come anew.
-    if (read === undefined && !known.has(id)) deeds.check('new', handleOf(id))
-    else if (read !== undefined) deeds.check('same', ticket, before.token, before.story, before.done)
+    const isNew = read === undefined && !known.has(id)
+    if (isNew) deeds.add(ticket, after.body, after.story)
+    else writeParts(before, after, ticket, deeds)
     if (!stays) marks.see(row, stored)
     if (before.line !== '' && before.line !== after.line) lines.add(before.line)
-    writeDifference(before, after, ticket, deeds)
-    leases.see(before, after, ticket, now)
+    writeWhereabouts(before, after, ticket, deeds)
+    leases.see(before.token, after.token, ticket, now?.lease)
   })
   for (const line of lines) deeds.write('trimLine', line)
+  writeHeads(tables, leases, deeds)
   leases.write(deeds)
   for (const { mark, state, seq } of marks.gone)
     if (state !== 0) deeds.call('ZREM', `m:${state}:${mark}`, tickets.get(seq) as string)
@@ -111,7 +119,7 @@ function imageOfRow({ kinds }: PagedTables, row: ReadJob): Image {
 const completed = 5
 
 function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
-  const { state, kind, rank, story, job } = entry
+  const { state, kind, rank, story } = entry
   const place = state === 'pending' ? story?.place : undefined
   const isInLine = state === 'pending' && place === undefined
   const special = isSpecial(stored)
@@ -126,7 +134,7 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
     line: isInLine ? lineName(kind as PagedKind) : '',
     place: place === undefined ? '' : String(placeNumber(place)),
     turn: place === undefined ? '' : String(rank),
-    wait: place === undefined ? '' : waitText(entry, placeNumber(place), stored, job.family !== undefined),
+    wait: place === undefined ? '' : waitText(entry, placeNumber(place), special, before.wait),
     done: '',
     shelf: stored.state === 0 ? '' : String(stored.state),
     rank: stored.state === 0 ? '' : String(rank),
@@ -138,10 +146,11 @@ function isSpecial({ special, tags, search, child_of }: StoredJob): boolean {
   return special || tags !== null || search !== null || child_of !== null
 }
 
-/** A child is special where it waits: its end is counted at its parent too. */
-function waitText(entry: Entry, place: number, { kind, special }: StoredJob, isChild: boolean): string {
-  const gates = entry.gates?.map(({ num }) => num).join(':') ?? ''
-  return `${place};${kind};${entry.job.traffic?.gated === true ? 1 : 0};${special || isChild ? 1 : 0};${gates}`
+/** A child is special where it waits: its end is counted at its parent too. One that stays has its gates unlooked at. */
+function waitText({ gates, job, kind }: Entry, place: number, special: boolean, before: string): string {
+  const numbers = gates?.map(({ num }) => num).join(':') ?? gatesIn(before)
+  const flags = [job.traffic?.gated === true, special || job.family !== undefined]
+  return [place, (kind as PagedKind).num, ...flags.map(Number), numbers].join(';')
 }
 
 function lineName({ queue, lane }: PagedKind): string {
@@ -153,30 +162,31 @@ function isSame(before: Image, after: Image): boolean {
   return true
 }
 
-function writeDifference(before: Image, after: Image, ticket: string, deeds: Deeds): void {
-  const handle = ticket.slice(11)
-  writeParts(before, after, handle, deeds)
+/** Where it stands. */
+function writeWhereabouts(before: Image, after: Image, ticket: string, deeds: Deeds): void {
   writeLine(before, after, ticket, deeds)
-  if (before.place !== after.place || before.turn !== after.turn) {
-    if (before.place !== '' && before.place !== after.place)
-      deeds.call('ZREM', `place:${before.place}`, ticket)
-    if (after.place !== '') deeds.call('ZADD', `place:${after.place}`, after.turn, ticket)
-  }
-  if (before.wait !== after.wait) {
-    if (after.wait === '') deeds.call('HDEL', 'waits', ticket)
-    else deeds.write('wait', ticket, after.wait)
-  }
+  writePlace(before, after, ticket, deeds)
   if (before.shelf !== after.shelf || before.rank !== after.rank) {
     if (before.shelf !== '' && before.shelf !== after.shelf)
       deeds.call('ZREM', `state:${before.shelf}`, ticket)
-    if (after.shelf !== '') deeds.call('ZADD', `state:${after.shelf}`, after.rank, ticket)
+    if (after.shelf !== '') deeds.join(['call', 'ZADD', `state:${after.shelf}`], after.rank, ticket)
   }
   if (before.token === after.token && before.isSpecial === after.isSpecial) return
-  if (after.token !== '') deeds.write('run', ticket, after.isSpecial ? `${after.token}*` : after.token)
-  else if (before.token !== '') deeds.call('HDEL', 'running', ticket)
+  if (after.token !== '') deeds.join(['run'], ticket, after.isSpecial ? `${after.token}*` : after.token)
+  else if (before.token !== '') deeds.join(['call', 'HDEL', 'running'], ticket)
 }
 
-function writeParts(before: Image, after: Image, handle: string, deeds: Deeds): void {
+function writePlace(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  if (before.place !== '' && before.place !== after.place)
+    deeds.join(['call', 'ZREM', `place:${before.place}`], ticket)
+  if (after.place === '') {
+    if (before.wait !== '') deeds.join(['call', 'HDEL', 'waits'], ticket)
+  } else if (before.place !== after.place || before.turn !== after.turn || before.wait !== after.wait)
+    deeds.join(['enter', after.place], ticket, after.turn, after.wait)
+}
+
+function writeParts(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  const handle = ticket.slice(11)
   const parts = [
     ['j', before.body, after.body],
     ['s', before.story, after.story],
@@ -195,32 +205,58 @@ function writeLine(before: Image, after: Image, ticket: string, deeds: Deeds): v
   if (isSameLine && (before.line === '' || before.story === after.story)) return
   if (before.line !== '') deeds.write('leaveLine', before.line, ticket)
   if (after.line === '') return
-  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.story === '' ? '' : '*')
+  if (before.body === '') deeds.join(['joinLine', after.line], after.story === '' ? ticket : `${ticket}*`)
   else deeds.call('ZADD', `back:${after.line}`, 0, ticket)
+}
+
+/** Jobs that were started or moved by their places. */
+function writeHeads({ heads }: PagedTables, leases: Leases, deeds: Deeds): void {
+  const { started, lease, moved } = heads.changes()
+  for (const { row, place, rank } of moved) {
+    const { ticket, wait } = row as TicketRow
+    if (place !== row.place) deeds.join(['call', 'ZREM', `place:${row.place}`], ticket)
+    deeds.join(['enter', place], ticket, rank, waitAt(place, wait))
+  }
+  if (lease === undefined) return
+  const byPlace = new Map<number, string[]>()
+  for (const row of started as TicketRow[]) {
+    const tickets = byPlace.get(row.place)
+    if (tickets === undefined) byPlace.set(row.place, [row.ticket])
+    else tickets.push(row.ticket)
+  }
+  for (const [place, tickets] of byPlace) {
+    for (const ticket of tickets) {
+      deeds.join(['start', place, lease.token], ticket)
+      leases.see('', lease.token, ticket, lease)
+    }
+  }
+  const tickets = [...byPlace.values()].flat()
+  deeds.tells(([bodies, stories]) => heads.hear(new ToldJobs(tickets, bodies, stories)))
 }
 
 /** Which claims have been given jobs, and which have lost some. */
 class Leases {
-  readonly #taken = new Map<string, { readonly entry: Entry; readonly tickets: string[] }>()
+  readonly #taken = new Map<string, { readonly lease: Lease; readonly tickets: string[] }>()
   readonly #dropped = new Map<string, number>()
 
-  see(before: Image, after: Image, ticket: string, now: Entry | undefined): void {
-    if (before.token === after.token) return
-    if (before.token !== '') this.#dropped.set(before.token, (this.#dropped.get(before.token) ?? 0) + 1)
-    if (after.token === '') return
-    const taken = this.#taken.get(after.token) ?? { entry: now as Entry, tickets: [] }
+  /** Tokens of its claim; '' for none. `lease`: what it is under now. */
+  see(before: string, after: string, ticket: string, lease: Lease | undefined): void {
+    if (before === after) return
+    if (before !== '') this.#dropped.set(before, (this.#dropped.get(before) ?? 0) + 1)
+    if (after === '') return
+    const taken = this.#taken.get(after) ?? { lease: lease as Lease, tickets: [] }
     taken.tickets.push(ticket)
-    this.#taken.set(after.token, taken)
+    this.#taken.set(after, taken)
   }
 
   write(deeds: Deeds): void {
-    for (const [token, { entry, tickets }] of this.#taken) {
-      const { worker, at } = entry.lease as NonNullable<Entry['lease']>
+    for (const [token, { lease, tickets }] of this.#taken) {
+      const { worker, at } = lease
       const fields = ['worker', worker.id, 'at', at, 'left', tickets.length, 'tickets', tickets.join('\n')]
       deeds.call('HSET', `l:${token}`, ...fields)
       deeds.call('SADD', `w:${worker.id}`, token)
     }
-    for (const [token, count] of this.#dropped) deeds.write('leaseLeft', token, -count)
+    for (const [token, count] of this.#dropped) deeds.write('leaseLess', token, count)
   }
 }
 

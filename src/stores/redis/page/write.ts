@@ -1,6 +1,7 @@
 import { bounds } from '../../../core/bounds.js'
 import type { GateRow } from '../../page/places.js'
 import type { PagedTables } from '../../page/tables.js'
+import { type CountedEnds, tellsResults } from '../ends.js'
 import { sortable } from '../ticket.js'
 import { Deeds } from './deeds.js'
 import { writeJobs } from './write-jobs.js'
@@ -11,6 +12,7 @@ export function writings(tables: PagedTables): Deeds {
   for (const kind of tables.kinds.counted)
     deeds.check('count', kind.num, 'running', tables.kinds.storedRunning(kind))
   writeJobs(tables, deeds)
+  writeEnds(tables, deeds)
   writePlaces(tables, deeds)
   writeWorkers(tables, deeds)
   for (const book of ['holder', 'guard', 'schedule', 'mail'] as const) writeRecords(tables, book, deeds)
@@ -20,6 +22,22 @@ export function writings(tables: PagedTables): Deeds {
   if (tables.lastNum !== undefined) deeds.write('root', 'number', tables.lastNum)
   return deeds
 }
+
+/** Of jobs whose gates have been told; see counted.ts. */
+function writeEnds({ ended, page }: PagedTables, deeds: Deeds): void {
+  if (ended === undefined) return
+  const { worker, groups } = ended as CountedEnds
+  for (const group of groups) {
+    const { claim, retain, tickets, results } = group
+    for (let from = 0; from < tickets.length; from += endsAtOnce) {
+      const some = tickets.slice(from, from + endsAtOnce)
+      const told = tellsResults(group) ? results.slice(from, from + endsAtOnce) : []
+      deeds.write('end', worker, claim, retain, page.now, some.length, ...some, ...told)
+    }
+  }
+}
+
+const endsAtOnce = 1_000
 
 function writePlaces({ books }: PagedTables, deeds: Deeds): void {
   const { kept, gone, looksAgain, lines } = books.changes()

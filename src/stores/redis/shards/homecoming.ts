@@ -107,7 +107,11 @@ export class Homecoming {
   ): Promise<Map<string, string>> {
     const needs = new Needs()
     for (const id of ids) needs.key('job', id)
-    const parcels = await annex.work(choose, { needs, also: (sent, deeds) => send(sent, deeds) })
+    const parcels = await annex.work(choose, {
+      needs,
+      isWhole: true,
+      also: (sent, deeds) => send(sent, deeds),
+    })
     if (parcels.length === 0) return new Map()
     const tokens = await this.#arrive(parcels)
     // What is left of it the next sweep finds.

@@ -3,18 +3,28 @@
  * the jobs themselves. So the desk reads none of their rows.
  */
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
-import type { Lease } from '../ledger/token.js'
+import { type Lease, readToken } from '../ledger/token.js'
 import type { ParkingGate } from '../ledger/traffic.js'
-import type { PagedTables } from '../page/tables.js'
-import { type CountedEnds, type Ends, endsOf, isPlainEnd, leasesOf, settledBy } from './ends.js'
+import type { PagedTables } from './tables.js'
 
 /** Some of it has to be looked at after all. */
 export class NotCounted extends Error {}
 
-/** Those that gates cannot tell apart. */
-interface Alike {
-  readonly lease: Lease
+/** How an engine speaks of ends. */
+export interface EndWords {
+  /** Whether nothing but that it completed has to be told of it. */
+  isPlainEnd(settlement: Settlement): boolean
+  /** What the server is to end by itself. No two are of the same job. `startOf`: when a claim of the worker began. */
+  written(ends: readonly CountedEnd[], worker: string, startOf: (claim: string) => number): unknown
+}
+
+export interface CountedEnd {
   readonly settlement: Settlement
+  readonly lease: Lease
+}
+
+/** Those that gates cannot tell apart. */
+interface Alike extends CountedEnd {
   readonly seqs: number[]
 }
 
@@ -23,33 +33,46 @@ export class Counted {
   /** Settlements that are looked at one by one. */
   readonly others: readonly Settlement[]
   readonly #worker: string
-  readonly #isCounted: readonly boolean[]
-  readonly #counted: readonly Settlement[]
-  readonly #ends: Ends
+  readonly #words: EndWords
+  /** Of all settlements, in order: undefined for those that are not counted. */
+  readonly #results: readonly (SettleResult | undefined)[]
+  readonly #ends: readonly CountedEnd[]
   readonly #alike: readonly Alike[]
 
   /** `special`: claims whose jobs are looked at in any case. */
-  constructor({ worker, settlements, claim, rescue = false }: ExchangeRequest, special: ReadonlySet<string>) {
-    const leases = leasesOf(settlements)
-    const isOther = (i: number) => rescue || !isPlainEnd(settlements[i] as Settlement)
+  constructor(
+    { worker, settlements, claim, rescue = false }: ExchangeRequest,
+    special: ReadonlySet<string>,
+    words: EndWords,
+  ) {
+    const leases = settlements.map(({ id, token }) => readToken(id, token))
     const others = new Set(special)
     // One that is repeated tells what it has left.
     if (claim !== undefined) others.add(claim.token)
     leases.forEach((lease, i) => {
-      if (lease !== undefined && isOther(i)) others.add(lease.claim)
+      const isOther = rescue || !words.isPlainEnd(settlements[i] as Settlement)
+      if (lease !== undefined && isOther) others.add(lease.claim)
     })
-    // Of one claim all or none, because a claim has one lease.
-    this.#isCounted = leases.map((lease) => lease !== undefined && !others.has(lease.claim))
     this.#worker = worker
-    this.#counted = settlements.filter((_, i) => this.#isCounted[i])
-    this.others = settlements.filter((_, i) => !this.#isCounted[i])
-    const own = leases.filter((_, i) => this.#isCounted[i])
-    this.#ends = endsOf(this.#counted, own)
-    this.#alike = alike(this.#counted, own as Lease[])
+    this.#words = words
+    const ends: CountedEnd[] = []
+    const seen = new Set<number>()
+    this.#results = leases.map((lease, i) => {
+      // Of one claim all or none, because a claim has one lease.
+      if (lease === undefined || others.has(lease.claim)) return undefined
+      // Of two for the same job the first one counts.
+      if (seen.has(lease.seq)) return 'lost'
+      seen.add(lease.seq)
+      ends.push({ settlement: settlements[i] as Settlement, lease })
+      return 'applied'
+    })
+    this.others = settlements.filter((_, i) => this.#results[i] === undefined)
+    this.#ends = ends
+    this.#alike = alike(ends)
   }
 
-  get claims(): readonly string[] {
-    return this.#ends.tokens
+  get claims(): ReadonlySet<string> {
+    return new Set(this.#ends.map(({ lease }) => lease.claim))
   }
 
   /** Numbers of the gates that are to be told. */
@@ -59,10 +82,8 @@ export class Counted {
 
   /** Tells gates, leases and counts. */
   tell(tables: PagedTables, now: number): void {
-    if (this.#counted.length === 0) return
+    if (this.#ends.length === 0) return
     const worker = tables.workers.get(this.#worker)
-    const starts = this.#ends.tokens.map((token) => worker?.openLease(token)?.at)
-    if (starts.includes(undefined)) throw new NotCounted()
     for (const { lease, settlement, seqs } of this.#alike) {
       const held = worker?.openLease(lease.claim)
       const kind = tables.kinds.byNum(lease.kind)
@@ -70,7 +91,7 @@ export class Counted {
       // A gate that is gone has nothing to do with jobs that run.
       if (held === undefined || gates.includes(undefined)) throw new NotCounted()
       for (const seq of seqs) {
-        if (!held.covers(seq)) throw new NotCounted()
+        if (held.lacks(seq)) throw new NotCounted()
         held.dropAt(seq)
       }
       const count = seqs.length
@@ -81,34 +102,27 @@ export class Counted {
       const job = { name: kind.name, queue: kind.queue.name, lane: kind.lane, traffic: undefined }
       tables.traffic.ended(job, settlement.outcome, held.at, count, now, gates as ParkingGate[])
     }
-    tables.ended = { ...this.#ends, starts: starts as number[] } satisfies CountedEnds
-    tables.signals.settled(this.#counted)
+    const startOf = (claim: string) => worker?.openLease(claim)?.at as number
+    tables.ended = this.#words.written(this.#ends, this.#worker, startOf)
   }
 
   /** Of all settlements, in order. */
   settled(others: readonly SettleResult[]): SettleResult[] {
-    const counted = settledBy(this.#ends, null)
-    let a = 0
-    let b = 0
-    return this.#isCounted.map((isCounted) => (isCounted ? counted[a++] : others[b++]) ?? 'lost')
+    let next = 0
+    return this.#results.map((result) => result ?? others[next++] ?? 'lost')
   }
 }
 
-function alike(settlements: readonly Settlement[], leases: readonly Lease[]): Alike[] {
+function alike(ends: readonly CountedEnd[]): Alike[] {
   const found = new Map<string, Alike>()
-  const seen = new Set<number>()
-  leases.forEach((lease, i) => {
-    const settlement = settlements[i] as Settlement
+  for (const { lease, settlement } of ends) {
     const { seq, claim, kind, note } = lease
-    // Of two for the same job the first one counts.
-    if (seen.has(seq)) return
-    seen.add(seq)
     const { excused } = settlement.outcome
     const name = `${kind} ${note} ${excused} ${isKept(settlement)} ${claim}`
     const same = found.get(name)
     if (same === undefined) found.set(name, { lease, settlement, seqs: [seq] })
     else same.seqs.push(seq)
-  })
+  }
   return [...found.values()]
 }
 
