@@ -179,8 +179,8 @@ export interface ExtendRequest {
 export interface Inventory {
   /** Jobs whose settlement is on its way. */
   readonly leaving: readonly LeasedJob[]
-  /** The token of a claim that has not been answered yet. */
-  readonly claiming: string | undefined
+  /** The tokens of claims that have not been answered yet. */
+  readonly claiming: readonly string[]
 }
 
 export interface LeasedJob {

@@ -41,7 +41,6 @@ export class Fetcher {
   #width = 1
   #turn = 0
   #claim = 0
-  #asked = 0
   #lastFull = false
   #lastClaimed = 0
   #lastAt = 0
@@ -54,18 +53,19 @@ export class Fetcher {
     this.#reserves = options.lanes.reserved.some((slots) => slots > 0)
   }
 
-  /** What to claim now, or undefined when there is no room. */
-  plan(active: readonly number[], unstarted: Unstarted, now: number): ClaimRequest | undefined {
+  /** What to claim now, or undefined when there is no room. `coming`: jobs that other claims on their way may bring. */
+  plan(active: readonly number[], unstarted: Unstarted, now: number, coming = 0): ClaimRequest | undefined {
     const { concurrency, lanes, queues, lease, known } = this.#options
     const { waiting, collected } = unstarted
     const busy = count(active)
-    const slots = concurrency - busy - waiting
+    const slots = concurrency - busy - waiting - coming
     const free = Math.min(bounds.batch, slots + this.#beyond(slots, unstarted))
-    if (free <= 0 || (this.#careful && busy + waiting > 0)) return undefined
+    if (free <= 0 || (this.#careful && busy + waiting + coming > 0)) return undefined
+    // Nobody knows yet what they will be.
+    if (coming > 0 && (this.#reserves || collected > 0 || this.#width > 1)) return undefined
     // Claims that fill a batch follow each other fast and say nothing about how fast jobs are used up.
     if (collected === 0 && 2 * waiting <= this.#lastClaimed) this.#adapt(now)
     const room = this.#careful ? { shared: 1, own: noOwn } : roomFor(free, lanes, active)
-    this.#asked = room.own.reduce((sum, n) => sum + n, room.shared)
     this.#lastAt = now
     return {
       token: newToken(),
@@ -78,10 +78,10 @@ export class Fetcher {
   }
 
   /** Learns from what came back. Returns false when the queues seem to be empty. */
-  learn(claimed: readonly ClaimedJob[], mustRunAlone: boolean, width: number): boolean {
+  learn(asked: number, claimed: readonly ClaimedJob[], mustRunAlone: boolean, width: number): boolean {
     if (claimed.length > 0) this.#width = this.#turn === 0 ? width : (this.#width + width) / 2
     this.#turn += claimed.length
-    this.#lastFull = claimed.length >= this.#asked
+    this.#lastFull = claimed.length >= asked
     this.#lastClaimed = claimed.length
     if (claimed.length > 0) this.#careful = mustRunAlone
     return this.#lastFull
@@ -117,6 +117,11 @@ export class Fetcher {
       this.#prefetch = Math.floor(this.#prefetch / 2)
     }
   }
+}
+
+/** How many jobs a claim may bring. */
+export function sizeOf({ room }: ClaimRequest): number {
+  return count(room.own) + room.shared
 }
 
 function count(active: readonly number[]): number {

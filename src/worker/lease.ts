@@ -13,7 +13,7 @@ export interface LeaseHolder {
   /** Jobs whose outcome is on its way. */
   leaving(): Iterable<ClaimedJob>
   /** The token of the claim that is on its way, or whose answer never came. */
-  claiming(): string | undefined
+  claiming(): readonly string[]
   /** The lease with this token is gone; the job may be held again under another. */
   lost(id: string, token: string): void
   cancel(id: string, reason: string): void
@@ -163,7 +163,9 @@ export class LeaseKeeper {
     const mine = new Set<string>()
     for (const { job } of this.#holder.runs()) mine.add(`${job.id} ${job.token}`)
     for (const { id, token } of [...this.#holder.unstarted(), ...this.#leaving()]) mine.add(`${id} ${token}`)
-    const unknown = strays.filter(({ id, token, claim }) => claim !== claiming && !mine.has(`${id} ${token}`))
+    const unknown = strays.filter(
+      ({ id, token, claim }) => !claiming.includes(claim) && !mine.has(`${id} ${token}`),
+    )
     return giveBackStrays(this.#runtime, this.#worker, unknown)
   }
 

@@ -3,13 +3,14 @@ import type { ClaimedJob } from '../core/job.js'
 import { type Outcome, unstarted } from '../core/lifecycle.js'
 import type { ClaimRequest, ExchangeResult, Settlement, SettleResult } from '../core/store.js'
 import { gather } from '../system/turn.js'
+import { sizeOf } from './fetch.js'
 import type { Run } from './run.js'
 
 export interface ExchangePartner {
-  /** What to claim now, if anything; `settling` says that an exchange takes place in any case. */
-  wanted(settling: boolean): ClaimRequest | undefined
+  /** What to claim now, if anything; `settling` says that an exchange takes place in any case, `coming` what others may bring. */
+  wanted(settling: boolean, coming: number): ClaimRequest | undefined
   /** `opens`: milliseconds until a limit that holds up others opens. */
-  claimed(jobs: readonly ClaimedJob[], opens: number | undefined): void
+  claimed(claim: ClaimRequest, jobs: readonly ClaimedJob[], opens: number | undefined): void
   /** An exchange is over, whatever it brought. */
   exchanged(): void
   settled(job: ClaimedJob, run: Run | undefined, outcome: Outcome, result: SettleResult): void
@@ -29,30 +30,39 @@ export function settlementOf({ id, token }: ClaimedJob, outcome: Outcome, run: R
   return { id, token, outcome, inserts, report: run?.lastReport() }
 }
 
-/** Fewer outcomes are not worth an exchange of their own. */
-const fewestAtOnce = 50
+/** One exchange with the store, until it is answered. */
+interface Flight {
+  readonly ended: readonly Ended[]
+  readonly claim: ClaimRequest | undefined
+}
+
+/** A claim that brings fewer jobs is waited for; with more there are two exchanges on their way, of so many outcomes at most. */
+const many = 100
+const mostAtOnce = 250
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
 /**
  * The worker's conversation with the store: what ended goes out, what is next comes in, in one exchange at
  * a time. Outcomes of one turn share an exchange; when the store does not answer, they are kept and sent
- * again until it does.
+ * again until it does. Where the store is on a server and jobs are many, it works on one exchange while
+ * the jobs of another run, and outcomes are sent before their turn is over.
  */
 export class Exchange {
   readonly #runtime: Runtime
   readonly #worker: string
   readonly #partner: ExchangePartner
   #ended: Ended[] = []
-  /** Those of the exchange that is on its way. */
-  #sent: readonly Ended[] = []
+  readonly #flights = new Set<Flight>()
+  /** Claims that were never answered. */
+  readonly #unheard: ClaimRequest[] = []
+  /** Of one turn, so many outcomes are sent at once, beside an exchange that is on its way. */
+  #enough = Number.POSITIVE_INFINITY
   #scheduled = false
-  #inFlight = false
+  /** The store does not answer; in a while it is asked again. */
+  #pausing = false
   /** Woken while an exchange was on its way: its answer may be older than the news. */
   #again = false
-  #unheard: ClaimRequest | undefined
-  /** So many outcomes of one turn are sent before it is over: a server works on them while other jobs run. */
-  #enough = Number.POSITIVE_INFINITY
   #failures = 0
   #stopped = false
   #idleWaiters: (() => void)[] = []
@@ -66,7 +76,7 @@ export class Exchange {
   /** Hands over an outcome; a job that never started has no run. */
   settle(job: ClaimedJob, outcome: Outcome, run?: Run): void {
     this.#ended.push({ job, settlement: settlementOf(job, outcome, run), run })
-    if (this.#ended.length >= this.#enough && !this.#inFlight) this.#exchange()
+    if (this.#ended.length >= this.#enough && this.#flights.size < 2 && !this.#pausing) this.#exchange()
     else this.wake()
   }
 
@@ -78,35 +88,43 @@ export class Exchange {
   /** Something may be there to claim, or a slot is free. */
   wake(): void {
     if (this.#scheduled || this.#stopped) return
-    if (this.#inFlight) {
+    if (this.#isAway) {
       this.#again = true
       return
     }
     this.#scheduled = true
-    gather(() => this.#exchange())
+    gather(() => this.#turnIsOver())
   }
 
   /** The same, if nothing else is about to be sent: before this returns. `expect` is told that it is. */
   now(expect: () => void): void {
-    if (this.#scheduled || this.#stopped || this.#inFlight) return
+    if (this.#scheduled || this.#stopped || this.#isAway) return
     expect()
     this.#exchange()
   }
 
   /** Nothing is on its way: every outcome so far has been stored. */
   get idle(): boolean {
-    return this.#ended.length === 0 && !this.#inFlight
+    return this.#ended.length === 0 && !this.#isAway
+  }
+
+  get #isAway(): boolean {
+    return this.#flights.size > 0 || this.#pausing
   }
 
   /** Jobs whose outcomes are not known to be stored. */
   *leaving(): Generator<ClaimedJob, void> {
-    for (const { job } of this.#sent) yield job
+    for (const { ended } of this.#flights) for (const { job } of ended) yield job
     for (const { job } of this.#ended) yield job
   }
 
-  /** The token of a claim whose answer has not come. */
-  get claiming(): string | undefined {
-    return this.#unheard?.token
+  /** The tokens of claims whose answers have not come. */
+  get claiming(): string[] {
+    return [...this.#claimsAway(), ...this.#unheard].map(({ token }) => token)
+  }
+
+  *#claimsAway(): Generator<ClaimRequest, void> {
+    for (const { claim } of this.#flights) if (claim !== undefined) yield claim
   }
 
   get stopped(): boolean {
@@ -125,28 +143,36 @@ export class Exchange {
     this.#tellIdle()
   }
 
-  #exchange(): void {
+  #turnIsOver(): void {
     this.#scheduled = false
-    if (this.#stopped || this.#inFlight) return
+    if (this.#isAway) this.#again = true
+    else this.#exchange()
+  }
+
+  #exchange(): void {
+    if (this.#stopped) return
     // A claim whose answer never came is asked again: the store may have carried it out.
-    const claim = this.#unheard ?? this.#partner.wanted(this.#ended.length > 0)
+    const claim = this.#unheard.shift() ?? this.#partner.wanted(this.#ended.length > 0, this.#coming())
     if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
-    const ended = this.#ended
+    const flight: Flight = { ended: this.#ended, claim }
     this.#ended = []
-    this.#sent = ended
-    this.#inFlight = true
-    const settlements = ended.map((entry) => entry.settlement)
-    this.#unheard = claim
+    this.#flights.add(flight)
+    const settlements = flight.ended.map((entry) => entry.settlement)
     this.#runtime.store.exchange({ worker: this.#worker, settlements, claim }).then(
-      (result) => this.#answered(ended, claim, result),
-      (error: unknown) => this.#unanswered(ended, error),
+      (result) => this.#answered(flight, result),
+      (error: unknown) => this.#unanswered(flight, error),
     )
   }
 
-  #answered(ended: readonly Ended[], claim: ClaimRequest | undefined, result: ExchangeResult): void {
-    this.#inFlight = false
-    this.#sent = []
-    this.#unheard = undefined
+  #coming(): number {
+    let coming = 0
+    for (const claim of this.#claimsAway()) coming += sizeOf(claim)
+    return coming
+  }
+
+  #answered(flight: Flight, result: ExchangeResult): void {
+    const { ended, claim } = flight
+    this.#flights.delete(flight)
     this.#failures = 0
     for (let i = 0; i < ended.length; i++) {
       const { job, run, settlement } = ended[i] as Ended
@@ -154,29 +180,31 @@ export class Exchange {
     }
     if (claim !== undefined) {
       this.#learn(result.claimed.length)
-      this.#partner.claimed(result.claimed, result.opens)
+      this.#partner.claimed(claim, result.claimed, result.opens)
     }
     this.#partner.exchanged()
-    const again = this.#again
+    const again = this.#again || this.#unheard.length > 0
     this.#again = false
     if (again || this.#ended.length > 0) this.wake()
     else this.#tellIdle()
   }
 
-  /** Half of what came is enough, if that is much. */
   #learn(claimed: number): void {
-    const isMuch = claimed >= 2 * fewestAtOnce && this.#runtime.store.capabilities.remote === true
-    this.#enough = isMuch ? Math.ceil(claimed / 2) : Number.POSITIVE_INFINITY
+    const isMuch = claimed >= many && this.#runtime.store.capabilities.remote === true
+    this.#enough = isMuch ? Math.min(claimed, mostAtOnce) : Number.POSITIVE_INFINITY
   }
 
-  #unanswered(ended: readonly Ended[], error: unknown): void {
-    this.#ended = [...ended, ...this.#ended]
-    this.#sent = []
-    this.#failures++
+  #unanswered(flight: Flight, error: unknown): void {
+    this.#flights.delete(flight)
+    this.#ended = [...flight.ended, ...this.#ended]
+    if (flight.claim !== undefined) this.#unheard.push(flight.claim)
     this.#runtime.events.emit('error', { error, during: 'exchange' })
+    if (this.#pausing) return
+    this.#pausing = true
+    this.#failures++
     const pause = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10))
     this.#runtime.clock.after(pause * (0.5 + this.#runtime.random() / 2), () => {
-      this.#inFlight = false
+      this.#pausing = false
       this.wake()
     })
   }

@@ -14,7 +14,7 @@ import { Batches } from './batch.js'
 import { stoppedByCancel } from './execute.js'
 import { batchKey } from './execute-batch.js'
 import { mayBeHindered } from './family.js'
-import { Fetcher } from './fetch.js'
+import { Fetcher, sizeOf } from './fetch.js'
 import { Finisher } from './finish.js'
 import { LeaseKeeper, leaseLost } from './lease.js'
 import { Lookout } from './lookout.js'
@@ -82,8 +82,8 @@ export class Worker {
     this.#fetcher = new Fetcher(this.#options)
     this.#lookout = new Lookout(runtime.clock, this.#options.poll, () => this.#exchange.wake())
     this.#exchange = new Exchange(runtime, this.id, {
-      wanted: (settling) => this.#wanted(settling),
-      claimed: (jobs, opens) => this.#claimed(jobs, opens),
+      wanted: (settling, coming) => this.#wanted(settling, coming),
+      claimed: (claim, jobs, opens) => this.#claimed(claim, jobs, opens),
       exchanged: () => this.#exchanged(),
       settled: (job, run, outcome, result) => {
         if (run !== undefined) announce(run, outcome, result, runtime)
@@ -291,22 +291,23 @@ export class Worker {
     return this.#options.queues.some((queue) => queues.has(queue))
   }
 
-  #wanted(settling: boolean): ClaimRequest | undefined {
+  #wanted(settling: boolean, coming: number): ClaimRequest | undefined {
     if (this.#phase !== 'running' || this.#slots.alone) return undefined
     // A claim that rides along costs nothing; one of its own waits for a sign of work.
     if (this.#lookout.seemsEmpty && !settling) return undefined
     this.#lookout.asks()
     const { activeByLane } = this.#slots
-    return this.#fetcher.plan(activeByLane, this.#unstarted, this.#runtime.clock.monotonic())
+    return this.#fetcher.plan(activeByLane, this.#unstarted, this.#runtime.clock.monotonic(), coming)
   }
 
-  #claimed(claimed: readonly ClaimedJob[], opens: number | undefined): void {
+  #claimed(claim: ClaimRequest, claimed: readonly ClaimedJob[], opens: number | undefined): void {
     const [first] = claimed
     if (first !== undefined) {
       this.#worked = true
       this.#storeAhead = first.startedAt - this.#runtime.clock.monotonic()
     }
     const full = this.#fetcher.learn(
+      sizeOf(claim),
       claimed,
       claimed.some((job) => this.#starter.needsTheWorker(job)),
       this.#batches.width(claimed),

@@ -10,7 +10,7 @@ import { ask } from '../servers/redis-process.js'
 import { freshPrefix, serverUrl } from './redis.js'
 
 const lease = 30_000
-const inventory = { leaving: [], claiming: undefined }
+const inventory = { leaving: [], claiming: [] }
 const keep = { completed: 0, dead: 0 }
 
 test('an idle worker asks a few short questions, and not again while nothing happens', async () => {

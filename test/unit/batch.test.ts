@@ -155,7 +155,7 @@ describe('how many jobs are asked for', () => {
   test('as many as slots are free until batches were seen, then what they lack', () => {
     const { fetch, ask } = fetcher()
     expect(ask()).toBe(10)
-    fetch.learn(jobs, false, 100)
+    fetch.learn(10, jobs, false, 100)
     expect(ask()).toBe(109)
     expect(ask({ collected: 30, lacking: 70 })).toBe(80)
     expect(ask({ collected: 30, lacking: 70 }, [0, 0, 10, 0])).toBe(70)
@@ -166,12 +166,12 @@ describe('how many jobs are asked for', () => {
 
   test('few for batches when most jobs run by themselves', () => {
     const { fetch, ask } = fetcher()
-    fetch.learn(jobs, false, 1)
-    fetch.learn(jobs, false, 3)
+    fetch.learn(10, jobs, false, 1)
+    fetch.learn(10, jobs, false, 3)
     expect(ask({ collected: 1, lacking: 99 })).toBe(11)
     expect(ask({ waiting: 10, collected: 1, lacking: 99 })).toBe(1)
     expect(ask({ waiting: 11, collected: 1, lacking: 99 })).toBe(0)
-    fetch.learn(jobs, false, 1)
+    fetch.learn(10, jobs, false, 1)
     expect(ask({}, [0, 0, 10, 0])).toBe(0)
     expect(ask({ collected: 1, lacking: 99 }, [0, 0, 10, 0])).toBe(1)
     expect(ask({})).toBe(10)
@@ -179,7 +179,7 @@ describe('how many jobs are asked for', () => {
 
   test('no more than the slots when some are reserved, and those stay free', () => {
     const { fetch, ask } = fetcher({ critical: 2 })
-    fetch.learn(jobs, false, 100)
+    fetch.learn(10, jobs, false, 100)
     expect(ask({ collected: 30, lacking: 70 })).toBe(10)
     expect(fetch.hasSlot([0, 0, 7, 0], 2)).toBe(true)
     expect(fetch.hasSlot([0, 0, 8, 0], 2)).toBe(false)

@@ -15,7 +15,7 @@ export function findStrays(
   const known = idsByClaim([...held, ...inventory.leaving], (job) => tables.claimOf(job))
   for (const lease of worker.leases()) {
     if (strays.length >= bounds.batch) break
-    if (lease.at > now - duration || lease.token === inventory.claiming) continue
+    if (lease.at > now - duration || inventory.claiming.includes(lease.token)) continue
     strays.push(...straysUnder(tables, lease, known.get(lease.token)))
   }
   return strays

@@ -30,7 +30,7 @@ export class IdleLeases {
   /** Undefined when only the desk can: the worker holds something, or the store thinks so. */
   async extend({ worker, lease, held, inventory }: ExtendRequest): Promise<ExtendResult | undefined> {
     if (held.length > 0 || inventory === undefined) return undefined
-    if (inventory.leaving.length > 0 || inventory.claiming !== undefined) return undefined
+    if (inventory.leaving.length > 0 || inventory.claiming.length > 0) return undefined
     const renewed = this.#renewed
     if (this.#isListening() && performance.now() < (renewed.get(worker) ?? 0)) return nothing
     const args = [this.#now(), worker, idleLeases * lease]

@@ -22,7 +22,7 @@ export function makeFindStrays(tables: Tables): FindStrays {
     }
     return heldSince
       .all(worker, now - duration)
-      .filter(([seq, claim]) => claim !== inventory.claiming && !known.has(nameOf(seq, claim)))
+      .filter(([seq, claim]) => !inventory.claiming.includes(claim) && !known.has(nameOf(seq, claim)))
       .slice(0, bounds.batch)
       .flatMap(toStray)
   }

@@ -52,7 +52,7 @@ export function strayTests(test: Test): void {
     const claiming = claimRequest(1)
     await store.exchange({ worker: 'worker', settlements: [], claim: claiming })
     await advance(lease)
-    const inventory = { leaving: [leaves as LeasedJob], claiming: claiming.token }
+    const inventory = { leaving: [leaves as LeasedJob], claiming: [claiming.token] }
     const all = [held(runs as LeasedJob)]
     assert.deepEqual(
       (await store.extend({ worker: 'worker', lease, held: all, inventory })).strays,
@@ -60,7 +60,7 @@ export function strayTests(test: Test): void {
       'all of it is known',
     )
     assert.deepEqual((await store.extend({ worker: 'worker', lease, held: [] })).strays, [], 'nobody asked')
-    assert.equal((await straysOf(store, { leaving: [], claiming: claiming.token })).length, 2)
+    assert.equal((await straysOf(store, { leaving: [], claiming: [claiming.token] })).length, 2)
   })
 
   test('one job of a claim may be a stray while the others run', async ({ store, advance }) => {
@@ -68,7 +68,7 @@ export function strayTests(test: Test): void {
     const [a, b, c, d] = (await claim(store, 4)) as readonly LeasedJob[]
     await settle(store, d as LeasedJob, complete())
     await advance(lease)
-    const inventory = { leaving: [c as LeasedJob], claiming: undefined }
+    const inventory = { leaving: [c as LeasedJob], claiming: [] }
     const { strays, lost } = await store.extend({
       worker: 'worker',
       lease,
@@ -111,7 +111,7 @@ export function strayTests(test: Test): void {
   })
 }
 
-const nothing: Inventory = { leaving: [], claiming: undefined }
+const nothing: Inventory = { leaving: [], claiming: [] }
 
 async function straysOf(store: Store, inventory = nothing): Promise<readonly Stray[]> {
   return (await store.extend({ worker: 'worker', lease, held: [], inventory })).strays
