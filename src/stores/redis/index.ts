@@ -137,11 +137,10 @@ export class RedisStore implements Store {
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
-    const { fastPath } = this.#open()
+    const { fastPath, connection } = this.#open()
     if (tx !== undefined) throw noTransactions()
     if (jobs.length === 0) return []
-    const sent = fastPath.insert(jobs)
-    const claimed = this.#announce(jobs)
+    const [sent, claimed] = connection.together(() => [fastPath.insert(jobs), this.#announce(jobs)])
     const inserted = await sent
     if (inserted === undefined) {
       const options = { needs: insertNeeds(jobs), like: 'insert' }
