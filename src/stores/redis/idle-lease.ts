@@ -27,19 +27,29 @@ export class IdleLeases {
     if (this.#renewed.size > 0) this.#renewed = new Map()
   }
 
-  /** Undefined when only the desk can: the worker holds something, or the store thinks so. */
-  async extend({ worker, lease, held, inventory }: ExtendRequest): Promise<ExtendResult | undefined> {
-    if (held.length > 0 || inventory === undefined) return undefined
-    if (inventory.leaving.length > 0 || inventory.claiming.length > 0) return undefined
+  /** Undefined when only the desk can: the worker holds something, or the store thinks so. The desk gives it the usual lease. */
+  async extend(request: ExtendRequest): Promise<ExtendResult | undefined> {
+    const isRenewed = holdsNothing(request) && (await this.#renew(request))
+    if (isRenewed) return nothing
+    this.#renewed.delete(request.worker)
+    return undefined
+  }
+
+  async #renew({ worker, lease }: ExtendRequest): Promise<boolean> {
     const renewed = this.#renewed
-    if (this.#isListening() && performance.now() < (renewed.get(worker) ?? 0)) return nothing
+    if (this.#isListening() && performance.now() < (renewed.get(worker) ?? 0)) return true
     const args = [this.#now(), worker, idleLeases * lease]
     const answer = await this.#connection.run(scripts.renew, args, { durable: false })
-    if (answer === 'desk') return undefined
+    if (answer === 'desk') return false
     // Into the map of before it was asked: whatever has happened since has put another in its place.
     renewed.set(worker, performance.now() + (idleLeases * lease) / 2)
-    return nothing
+    return true
   }
+}
+
+function holdsNothing({ held, inventory }: ExtendRequest): boolean {
+  if (held.length > 0 || inventory === undefined) return false
+  return inventory.leaving.length === 0 && inventory.claiming.length === 0
 }
 
 const nothing: ExtendResult = { lost: [], cancels: [], open: [], strays: [] }

@@ -11,8 +11,9 @@ export type Command = readonly [name: string, ...args: (string | number)[]]
 interface Call {
   readonly asked: number
   readonly left: number
+  /** So long the server may say nothing. */
+  readonly silence: number
   readonly reject: (error: unknown) => void
-  timer?: NodeJS.Timeout
 }
 
 /** Severed when `closing` is aborted, at whatever point it is then. */
@@ -33,6 +34,9 @@ export class Line {
   #lostBy: unknown
   #heard = 0
   #background = false
+  /** When it is looked for calls that are overdue. One that is answered leaves that as it is: timers are slow to set. */
+  #lookAt = Number.POSITIVE_INFINITY
+  #lookTimer: NodeJS.Timeout | undefined
 
   constructor(client: RedisClient, silence: number, closing: AbortSignal) {
     this.#client = client
@@ -68,19 +72,39 @@ export class Line {
     })
   }
 
-  /** All in one go, answered in order; an error of the server stands among the answers. `left`: of the caller's patience. */
+  /** One packet, on its way when this returns. An error of the server stands among the answers. `left`: of the caller's patience. */
   ask(commands: readonly Command[], left = Number.POSITIVE_INFINITY): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
       if (this.lost) return reject(this.#lostBy)
       const call = this.#expect(left, this.#silence, reject)
-      Promise.all(this.#sendTogether(commands)).then(
-        (replies) => {
-          this.#answered(call)
-          resolve(replies)
-        },
-        (error) => this.sever(this.#complaint ?? error),
-      )
+      const replies = new Array<unknown>(commands.length)
+      let missing = commands.length
+      const take = (i: number, reply: unknown) => {
+        replies[i] = reply
+        if (--missing > 0) return
+        this.#answered(call)
+        resolve(replies)
+      }
+      this.together(() => {
+        for (const [i, [name, ...args]] of commands.entries()) {
+          this.#client.call(name, args).then(
+            (reply) => take(i, reply),
+            (error) => (isReply(error) ? take(i, error) : this.sever(this.#complaint ?? error)),
+          )
+        }
+      })
     })
+  }
+
+  /** What `work` asks before it returns goes out as one packet. */
+  together<T>(work: () => T): T {
+    const socket = socketOf(this.#client)
+    socket?.cork()
+    try {
+      return work()
+    } finally {
+      socket?.uncork()
+    }
   }
 
   /** From now on it lets the process end, whatever it is asked. An idle one always does. */
@@ -95,53 +119,43 @@ export class Line {
     this.#lostBy = error
     this.#closing.removeEventListener('abort', this.#close)
     sever(this.#client)
+    clearTimeout(this.#lookTimer)
     for (const call of this.#calls) this.#refuse(call, error)
   }
 
-  /** One packet, which is on its way when this returns: the server works while this process goes on. */
-  #sendTogether(commands: readonly Command[]): Promise<unknown>[] {
-    const socket = socketOf(this.#client)
-    socket?.cork()
-    const replies = commands.map((command) => this.#send(command))
-    socket?.uncork()
-    return replies
-  }
-
-  async #send([name, ...args]: Command): Promise<unknown> {
-    try {
-      return await this.#client.call(name, args)
-    } catch (error) {
-      if (isReply(error)) return error
-      throw error
-    }
-  }
-
   #expect(left: number, silence: number, reject: (error: unknown) => void): Call {
-    const call: Call = { asked: performance.now(), left, reject }
-    this.#watch(call, silence)
-    if (this.#calls.size === 0 && !this.#background) socketOf(this.#client)?.ref()
+    const call: Call = { asked: performance.now(), left, silence, reject }
+    this.#lookBy(this.#dueOf(call))
+    if (this.#calls.size === 0 && !this.#background) this.#keepsProcess(true)
     this.#calls.add(call)
     return call
   }
 
-  #watch(call: Call, silence: number): void {
-    const now = performance.now()
-    const patience = call.left - (now - call.asked)
-    const quiet = now - Math.max(this.#heard, call.asked)
+  #dueOf({ asked, left, silence }: Call): number {
+    return Math.min(asked + left, Math.max(this.#heard, asked) + silence)
+  }
+
+  #lookBy(due: number): void {
+    if (due >= this.#lookAt) return
+    clearTimeout(this.#lookTimer)
+    this.#lookAt = due
     // A process that was busy itself first reads what has come meanwhile.
-    const look = () => setImmediate(() => this.#calls.has(call) && this.#overdue(call, silence))
-    call.timer = setTimeout(look, Math.min(patience, silence - quiet))
-    if (this.#background) call.timer.unref()
+    const look = () => setImmediate(() => this.#look())
+    this.#lookTimer = setTimeout(look, Math.max(1, Math.ceil(due - performance.now())))
+    if (this.#background || this.#calls.size === 0) this.#lookTimer.unref()
   }
 
   /** Who has run out of patience leaves alone; a server that was silent for all that time loses everybody. */
-  #overdue(call: Call, silence: number): void {
+  #look(): void {
+    this.#lookAt = Number.POSITIVE_INFINITY
     const now = performance.now()
-    const quiet = Math.ceil(now - Math.max(this.#heard, call.asked))
-    if (quiet >= silence) this.sever(new NoAnswer(`the server said nothing for ${quiet} ms`))
-    else if (now - call.asked >= call.left)
-      this.#refuse(call, new NoAnswer(`no answer within ${Math.round(call.left)} ms`))
-    else this.#watch(call, silence)
+    for (const call of this.#calls) {
+      const quiet = Math.ceil(now - Math.max(this.#heard, call.asked))
+      if (quiet >= call.silence) return this.sever(new NoAnswer(`the server said nothing for ${quiet} ms`))
+      if (now - call.asked >= call.left)
+        this.#refuse(call, new NoAnswer(`no answer within ${Math.round(call.left)} ms`))
+    }
+    for (const call of this.#calls) this.#lookBy(this.#dueOf(call))
   }
 
   #refuse(call: Call, error: unknown): void {
@@ -150,8 +164,18 @@ export class Line {
   }
 
   #answered(call: Call): void {
-    clearTimeout(call.timer)
     this.#calls.delete(call)
-    if (this.#calls.size === 0) socketOf(this.#client)?.unref()
+    if (this.#calls.size === 0) this.#keepsProcess(false)
+  }
+
+  #keepsProcess(keeps: boolean): void {
+    const socket = socketOf(this.#client)
+    if (keeps) {
+      socket?.ref()
+      this.#lookTimer?.ref()
+    } else {
+      socket?.unref()
+      this.#lookTimer?.unref()
+    }
   }
 }

@@ -22,9 +22,14 @@ export class Link {
     this.#closing = closing
   }
 
+  /** The connection, if there is one. */
+  get current(): Line | undefined {
+    return this.#line?.lost === false ? this.#line : undefined
+  }
+
   /** Rejects when there is none in time; the attempt goes on for the others. */
   async line(left: number): Promise<Line> {
-    if (this.#line?.lost === false) return this.#line
+    if (this.current !== undefined) return this.current
     this.#dialling ??= this.#dial().finally(() => {
       this.#dialling = undefined
     })

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { attempt } from '../../system/attempt.js'
+import { nextTurn } from '../../system/turn.js'
 import { isReply } from './errors.js'
 import type { Line } from './line.js'
 import { backoff } from './retry.js'
@@ -83,7 +84,10 @@ export class Listener {
       }
       const text = await message
       heard()
-      if (text !== undefined) attempt(this.#options.onMessage, text)
+      if (text === undefined) continue
+      attempt(this.#options.onMessage, text)
+      // Whoever was told goes first: to write takes long.
+      await nextTurn()
     }
   }
 

@@ -179,8 +179,8 @@ export class ShardStore implements Store {
   /** Undefined for the desk. */
   async #insert(jobs: readonly NewJob[]): Promise<InsertResult[] | undefined> {
     if (jobs.length === 0) return []
-    const sent = this.#open().fastPath.insert(jobs)
-    const claimed = this.#announce(jobs)
+    const { connection, fastPath } = this.#open()
+    const [sent, claimed] = connection.together(() => [fastPath.insert(jobs), this.#announce(jobs)])
     const inserted = await sent
     if (inserted === undefined) return undefined
     if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)

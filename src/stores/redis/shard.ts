@@ -53,7 +53,8 @@ export class Shard {
   /** `work` may run several times, each time with another connection when the last one was lost. */
   attempting<T>(patience: number, work: (line: Line, left: number) => Promise<T>): Promise<T> {
     return retrying(patience, this.#closing, async (left) => {
-      const line = await this.#link.line(left)
+      // Without a wait: what is asked is on its way before this returns.
+      const line = this.#link.current ?? (await this.#link.line(left))
       try {
         const result = await work(line, left)
         if (isReply(result)) throw result
@@ -64,6 +65,12 @@ export class Shard {
         throw error
       }
     })
+  }
+
+  /** What `work` asks before it returns goes out as one packet. */
+  together<T>(work: () => T): T {
+    const { current } = this.#link
+    return current === undefined ? work() : current.together(work)
   }
 
   /** A connection of its own to the server that has this shard. */
