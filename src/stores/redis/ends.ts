@@ -75,12 +75,10 @@ export function endsOf(settlements: readonly Settlement[]): Ends {
   return { groups, places: groups.flatMap(({ places }) => places) }
 }
 
-/** As exchange.lua reads them. */
-export function argsOf(group: EndGroup): (string | number)[] {
-  const { claim, kind, retain, tickets, results } = group
-  const isTold = tellsResults(group)
-  const head = [claim, kind, retain, isTold ? 1 : 0, tickets.length]
-  return isTold ? [...head, ...tickets, ...results] : [...head, ...tickets]
+/** As exchange.lua reads them. The result of a child is kept with its parent, and only the server knows which are children. */
+export function argsOf({ claim, kind, retain, tickets, results, hasResults }: EndGroup): (string | number)[] {
+  const head = [claim, kind, retain, hasResults ? 1 : 0, tickets.length]
+  return hasResults ? [...head, ...tickets, ...results] : [...head, ...tickets]
 }
 
 /** A result is kept only with its job. */

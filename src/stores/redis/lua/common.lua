@@ -43,6 +43,11 @@ local function handleOfId(id)
   return format('=%03x======', sum) .. id
 end
 
+local function idOf(handle)
+  if byte(handle) == 61 then return sub(handle, 11) end
+  return sub(handle, 1, 8) .. '-' .. sub(handle, 9, 12) .. '-' .. sub(handle, 13, 16) .. '-' .. sub(handle, 17, 20) .. '-' .. sub(handle, 21)
+end
+
 local function ticketOf(seq, handle)
   return format('%011x', seq) .. handle
 end
@@ -123,6 +128,17 @@ end
 -- Calls a command for many, with as many of them at once as a call can have.
 local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
+end
+
+-- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, or a plus and the position of
+-- its parent, which is told of its end.
+local function claimIn(value)
+  return (string.gsub(value, '[*+][^*+]*$', ''))
+end
+
+-- The position of the parent of a child that is otherwise plain.
+local function parentIn(story)
+  return string.match(story, '^[^;]*;[^;]*;(%d+);')
 end
 
 local function seqIn(body)

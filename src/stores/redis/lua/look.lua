@@ -23,7 +23,7 @@ local function jobOf(handle)
   end
   local token = call('HGET', named('running'), ticket)
   if token then
-    job[4] = (string.gsub(token, '%*$', ''))
+    job[4] = claimIn(token)
     local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
     job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
@@ -127,7 +127,7 @@ local function heldUnder(token)
   for first = 1, #tickets, 1000 do
     local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
     for i, running in ipairs(tokens) do
-      if running == token or running == token .. '*' then held[#held + 1] = tickets[first + i - 1] end
+      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
     end
   end
   return held

@@ -16,9 +16,13 @@ local bodies, stories = {}, {}
 checks.same = function(ticket, token, story, done)
   local handle = handleOf(ticket)
   local running = call('HGET', named('running'), ticket)
-  if running then running = string.gsub(running, '%*$', '') end
-  local isSame = (running or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
+  local isSame = (running and claimIn(running) or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
   if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
+end
+
+-- What is kept of a parent is as it was read: children that are plain tell it of their ends without the desk.
+checks.parent = function(position, text)
+  if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
 -- New jobs: their tickets, bodies and stories.
