@@ -3,12 +3,11 @@ import { RedisStore } from 'millrace/redis'
 import { expect, onTestFinished, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
-import type { Connection } from '../../src/stores/redis/connection.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
-import { Shard } from '../../src/stores/redis/shard.js'
 import { claim, complete, read, retention, retryIn, settle } from '../../src/testing/conformance/helpers.js'
 import { newJob } from '../new-job.js'
 import { ask } from '../servers/redis-process.js'
+import { before, twice, watchRefusals } from './intercept.js'
 import { freshPrefix, serverUrl } from './redis.js'
 
 const inGroup = (group: string) => ({ gated: false, group, key: undefined })
@@ -160,51 +159,4 @@ function countByGroup(jobs: readonly ClaimedJob[]): number[] {
 
 function port(): number {
   return Number(new URL(serverUrl()).port)
-}
-
-type Run = Connection['run']
-
-/** All scripts of this process go through here until the test is over. */
-function intercept(around: (run: () => ReturnType<Run>, ...args: Parameters<Run>) => ReturnType<Run>): void {
-  const { run } = Shard.prototype
-  Shard.prototype.run = function (this: Shard, ...args) {
-    return around(() => run.apply(this, args), ...args)
-  }
-  onTestFinished(() => {
-    Shard.prototype.run = run
-  })
-}
-
-/** What the server refuses. */
-function watchRefusals(): string[] {
-  const codes: string[] = []
-  intercept(async (run) => {
-    try {
-      return await run()
-    } catch (error) {
-      codes.push((error as { code: string }).code)
-      throw error
-    }
-  })
-  return codes
-}
-
-/** As if the first answer had got lost. */
-function twice(repeated: unknown): void {
-  intercept(async (run, script) => {
-    if (script === repeated) await run()
-    return run()
-  })
-}
-
-/** Once, right before the script runs. */
-function before(awaited: unknown, work: () => Promise<void>): void {
-  let isDone = false
-  intercept(async (run, script) => {
-    if (script === awaited && !isDone) {
-      isDone = true
-      await work()
-    }
-    return run()
-  })
 }

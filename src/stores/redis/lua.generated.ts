@@ -37,12 +37,13 @@ local function isFreeFor(name)
   return holder == name or tonumber(till) <= clock('')
 end
 
--- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
+-- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes,
+-- those that differ in their last two characters alone in the same one: children of a flow that come together are found together.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
   if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  for i = 1, #id - 2 do sum = (sum * 31 + byte(id, i)) % 4096 end
   return format('=%03x======', sum) .. id
 end
 
@@ -912,7 +913,31 @@ answers.line = function(queue, lane, position, size)
   return jobsOf(handles)
 end
 
--- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for.
+local function gatesOf(nums)
+  local rows = {}
+  for _, num in ipairs(nums) do
+    local key = call('HGET', named('gatenums'), num)
+    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  end
+  return rows
+end
+
+-- Numbers of the gates in what is known of waits.
+local function gatesIn(waits)
+  local nums, seen = {}, {}
+  for _, wait in ipairs(waits) do
+    if not seen[wait] then
+      seen[wait] = true
+      for num in string.gmatch(string.match(wait, '[^;]*$'), '%d+') do
+        if not seen[num] then nums[#nums + 1] = num end
+        seen[num] = true
+      end
+    end
+  end
+  return nums
+end
+
+-- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for, and their gates.
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
@@ -928,7 +953,7 @@ answers.place = function(place, rank, position, size, isWhole)
   for i, ticket in ipairs(tickets) do
     if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
   end
-  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles) }
+  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles), gatesOf(gatesIn(waits)) }
 end
 
 -- Records behind a place; a member is a number of sixteen digits and the key of the record.
@@ -1037,15 +1062,6 @@ end
 
 answers.doomed = function()
   return call('ZRANGE', named('doomed'), 0, 99)
-end
-
-local function gatesOf(nums)
-  local rows = {}
-  for _, num in ipairs(nums) do
-    local key = call('HGET', named('gatenums'), num)
-    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
-  end
-  return rows
 end
 
 answers.gatesByNumber = function(...)
@@ -1310,33 +1326,75 @@ checks.parent = function(position, text)
   if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
--- New jobs: their tickets, bodies and stories.
-local function handlesIn(values)
-  local handles = {}
-  for i = 1, #values, 3 do handles[#handles + 1] = handleOf(values[i]) end
-  return handles
+-- Tickets, or what comes \`at\` that place of each job's values.
+local function every(values, size, at)
+  local found = {}
+  for i = at, #values, size do found[#found + 1] = values[i] end
+  return found
 end
 
-checks.add = function(...)
-  local handles = handlesIn({ ... })
-  local found = ofMany('j', spread(handles, 0))
-  for i = 1, #handles do
+local function areNew(tickets)
+  local found = ofMany('j', spread(tickets, 11))
+  for i = 1, #tickets do
     if found[i] then return 'MRKNOWN a job exists' end
   end
 end
 
-deeds.add = function(...)
-  local values = { ... }
-  local handles, new, told, texts = handlesIn(values), {}, {}, {}
-  for i = 1, #handles do
-    new[i] = values[3 * i - 1]
-    if values[3 * i] ~= '' then
-      told[#told + 1] = handles[i]
-      texts[#texts + 1] = values[3 * i]
+local function put(tickets, bodies, story)
+  local spreads = spread(tickets, 11)
+  putMany('j', spreads, bodies)
+  if story == '' then return end
+  local same = {}
+  for i = 1, #tickets do same[i] = story end
+  putMany('s', spreads, same)
+end
+
+-- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
+local function joinLine(line, tickets, mark)
+  local list = named('line:' .. line)
+  local last = call('LINDEX', list, -1) or ''
+  local behind = {}
+  for _, ticket in ipairs(tickets) do
+    if last < ticket then
+      behind[#behind + 1] = ticket .. mark
+      last = ticket
+    else
+      call('ZADD', named('back:' .. line), 0, ticket)
     end
   end
-  putMany('j', spread(handles, 0), new)
-  putMany('s', spread(told, 0), texts)
+  inParts(behind, 'RPUSH', list)
+end
+
+-- New jobs that have the same story, and stand in the same line if any: their tickets and bodies.
+checks.add = function(_, _, ...)
+  return areNew(every({ ... }, 2, 1))
+end
+
+deeds.add = function(story, line, ...)
+  local values = { ... }
+  local tickets = every(values, 2, 1)
+  put(tickets, every(values, 2, 2), story)
+  if line ~= '' then joinLine(line, tickets, story == '' and '' or '*') end
+end
+
+-- The same of jobs that have to pass the same gates; with their turns.
+checks.addTo = function(_, _, _, ...)
+  return areNew(every({ ... }, 3, 1))
+end
+
+deeds.addTo = function(place, wait, story, ...)
+  local values = { ... }
+  local tickets, turns = every(values, 3, 1), every(values, 3, 3)
+  put(tickets, every(values, 3, 2), story)
+  local scored, waits = {}, {}
+  for i, ticket in ipairs(tickets) do
+    scored[2 * i - 1] = turns[i]
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = wait
+  end
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
 end
 
 -- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
@@ -1435,20 +1493,9 @@ deeds.drop = function(letter, handle)
   call('HDEL', hashOf(letter, handle), fieldOf(handle))
 end
 
--- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
-deeds.joinLine = function(line, ...)
-  local list = named('line:' .. line)
-  local last = call('LINDEX', list, -1) or ''
-  local behind = {}
-  for _, entry in ipairs({ ... }) do
-    if last < entry then
-      behind[#behind + 1] = entry
-      last = entry
-    else
-      call('ZADD', named('back:' .. line), 0, (string.gsub(entry, '%*$', '')))
-    end
-  end
-  inParts(behind, 'RPUSH', list)
+-- One that was there, and came anew.
+deeds.joinLine = function(line, ticket, mark)
+  joinLine(line, { ticket }, mark)
 end
 
 -- Leaves its line; in a list it cannot be found, so it is marked as gone.

@@ -34,12 +34,13 @@ local function isFreeFor(name)
   return holder == name or tonumber(till) <= clock('')
 end
 
--- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
+-- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes,
+-- those that differ in their last two characters alone in the same one: children of a flow that come together are found together.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
   if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  for i = 1, #id - 2 do sum = (sum * 31 + byte(id, i)) % 4096 end
   return format('=%03x======', sum) .. id
 end
 

@@ -37,10 +37,10 @@ export class Deeds {
       this.call(command, key, ...values.slice(from, from + mostValues))
   }
 
-  /** A new job. */
-  add(ticket: string, body: string, story: string): void {
+  /** A new job; `deed` says what it has in common with others. */
+  add(deed: Deed, ...values: (string | number)[]): void {
     this.#isAdding = true
-    this.join(['add'], ticket, body, story)
+    this.join(deed, ...values)
   }
 
   /** The same deed for another one; `deed` is what all of them have in common. Done before all that is not done for many. */

@@ -74,12 +74,11 @@ export function writeJobs(tables: PagedTables, deeds: Deeds): void {
       deeds.check('same', ticket, before.token, before.story, before.done)
     }
     // One that was there may be gone, and come anew.
-    const isNew = read === undefined && !known.has(id)
-    if (isNew) deeds.add(ticket, after.body, after.story)
-    else writeParts(before, after, ticket, deeds)
+    if (read === undefined && !known.has(id)) writeNew(after, ticket, deeds)
+    else writeChanges(before, after, ticket, deeds)
     if (!stays) marks.see(row, stored)
     if (before.line !== '' && before.line !== after.line) lines.add(before.line)
-    writeWhereabouts(before, after, ticket, deeds)
+    writeRest(before, after, ticket, deeds)
     leases.see(before.token, after.token, ticket, now?.lease)
   })
   for (const line of lines) deeds.write('trimLine', line)
@@ -171,10 +170,19 @@ function isSame(before: Image, after: Image): boolean {
   return true
 }
 
-/** Where it stands. */
-function writeWhereabouts(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+function writeNew({ body, story, line, place, turn, wait }: Image, ticket: string, deeds: Deeds): void {
+  if (place === '') deeds.add(['add', story, line], ticket, body)
+  else deeds.add(['addTo', place, wait, story], ticket, body, turn)
+}
+
+function writeChanges(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  writeParts(before, after, ticket, deeds)
   writeLine(before, after, ticket, deeds)
   writePlace(before, after, ticket, deeds)
+}
+
+/** Whether it waits for something else, and who runs it. */
+function writeRest(before: Image, after: Image, ticket: string, deeds: Deeds): void {
   if (before.shelf !== after.shelf || before.rank !== after.rank) {
     if (before.shelf !== '' && before.shelf !== after.shelf)
       deeds.call('ZREM', `state:${before.shelf}`, ticket)
@@ -214,7 +222,7 @@ function writeLine(before: Image, after: Image, ticket: string, deeds: Deeds): v
   if (isSameLine && (before.line === '' || before.story === after.story)) return
   if (before.line !== '') deeds.write('leaveLine', before.line, ticket)
   if (after.line === '') return
-  if (before.body === '') deeds.join(['joinLine', after.line], after.story === '' ? ticket : `${ticket}*`)
+  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.story === '' ? '' : '*')
   else deeds.call('ZADD', `back:${after.line}`, 0, ticket)
 }
 
