@@ -207,7 +207,7 @@ local function complete(token, tickets, retain, now, results)
   inParts(tickets, 'HDEL', named('running'))
   if retain > 0 then
     local expires = now + retain
-    local started = call('HGET', named('l:' .. token), 'at')
+    local started = call('HGET', named('l:' .. token), 'at') or ''
     local head = padded(started .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
     local ends, scored = {}, {}
     for i, ticket in ipairs(tickets) do
