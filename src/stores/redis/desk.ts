@@ -46,7 +46,7 @@ export class Desk {
   readonly #surplus = new Map<FinalState, Ranked>()
   readonly #habits = new Habits()
   /** Verbs of this process take turns. */
-  #turn: Promise<unknown> = Promise.resolve()
+  #turn: Promise<void> = Promise.resolve()
 
   constructor(connection: Connection, ear: string, clock: Clock | undefined) {
     this.#connection = connection
@@ -54,15 +54,34 @@ export class Desk {
     this.#clock = clock
   }
 
-  work<T>(verb: Verb<T>, options: RedisDeskOptions<T> = {}): Promise<Done<T>> {
+  /**
+   * The next verb begins to read when this one has sent what it writes: the server does one after the other. If others were
+   * quicker, it is done again when those have ended that wait already, and nobody begins before it is done.
+   */
+  async work<T>(verb: Verb<T>, options: RedisDeskOptions<T> = {}): Promise<Done<T>> {
     // What the verb has looked for and not found, others have added since.
     const isKnown = options.fresh === undefined || options.fresh.size === 0
     const again = isKnown ? ['MRSTALE', 'MRKNOWN'] : ['MRSTALE']
-    const work = this.#turn.then(() =>
-      untilDone((conflicts) => this.#write(verb, options, turnAfter(conflicts)), again),
-    )
-    this.#turn = work.catch(() => {})
-    return work
+    try {
+      return await this.#inTurn((sent) => this.#write(verb, options, '', sent))
+    } catch (error) {
+      if (!isConflict(error, again)) throw error
+      const write = (conflicts: number) => this.#write(verb, options, turnAfter(conflicts + 1))
+      return this.#inTurn(() => untilDone(write, again))
+    }
+  }
+
+  /** The next one comes when this one is over, or says that it may. */
+  #inTurn<T>(work: (next: () => void) => Promise<T>): Promise<T> {
+    const before = this.#turn
+    return new Promise<T>((resolve, reject) => {
+      this.#turn = new Promise<void>((next) => {
+        void before
+          .then(() => work(next))
+          .then(resolve, reject)
+          .finally(next)
+      })
+    })
   }
 
   /** Reads only. */
@@ -81,7 +100,13 @@ export class Desk {
     return (await this.#ask('', questions)).now
   }
 
-  async #write<T>(verb: Verb<T>, options: RedisDeskOptions<T>, turn: Turn): Promise<Done<T>> {
+  /** `sent`: called when all is on its way to the server. */
+  async #write<T>(
+    verb: Verb<T>,
+    options: RedisDeskOptions<T>,
+    turn: Turn,
+    sent: () => void = () => {},
+  ): Promise<Done<T>> {
     const { done, commit, mark } = await this.#try(verb, options, turn)
     const deeds = writings(done.tables)
     options.also?.(done.result, deeds)
@@ -96,7 +121,9 @@ export class Desk {
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
     }
     const args = [commit, newToken(), this.#ear, mark, ...deeds.args()]
-    deeds.hear((await this.#connection.run(scripts.write, args)) as Told)
+    const answer = this.#connection.run(scripts.write, args)
+    sent()
+    deeds.hear((await answer) as Told)
     return done
   }
 
@@ -174,11 +201,15 @@ async function untilDone<T>(
     try {
       return await work(conflicts)
     } catch (error) {
-      if (!(error instanceof Stale || isRefusedWith(error, ...words))) throw error
+      if (!isConflict(error, words)) throw error
       await sleep(Math.random() * Math.min(50, 1 + conflicts))
     }
   }
   throw new MillraceError('STORE_BUSY', 'others were in the way for too long; nothing was written')
+}
+
+function isConflict(error: unknown, words: readonly string[]): boolean {
+  return error instanceof Stale || isRefusedWith(error, ...words)
 }
 
 /** Others cannot see it by themselves. */

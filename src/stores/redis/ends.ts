@@ -1,5 +1,5 @@
 import type { Settlement } from '../../core/store.js'
-import { readToken } from '../ledger/token.js'
+import { type Lease, readToken } from '../ledger/token.js'
 import type { EndWords } from '../page/counted.js'
 import { ticketOf } from './ticket.js'
 
@@ -37,7 +37,10 @@ export const endWords: EndWords = {
   isPlainEnd,
   written: (ends, worker): CountedEnds => ({
     worker,
-    groups: endsOf(ends.map(({ settlement }) => settlement)).groups,
+    groups: endsOf(
+      ends.map(({ settlement }) => settlement),
+      ends.map(({ lease }) => lease),
+    ).groups,
   }),
 }
 
@@ -47,13 +50,20 @@ export interface CountedEnds {
   readonly groups: readonly EndGroup[]
 }
 
-export function endsOf(settlements: readonly Settlement[]): Ends {
+function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
+  return settlements.map(({ id, token }) => readToken(id, token))
+}
+
+export function endsOf(
+  settlements: readonly Settlement[],
+  leases: readonly (Lease | undefined)[] = leasesOf(settlements),
+): Ends {
   const groups: EndGroup[] = []
   const seen = new Set<number>()
   let group: EndGroup | undefined
   for (let place = 0; place < settlements.length; place++) {
-    const { id, token, outcome } = settlements[place] as Settlement
-    const lease = readToken(id, token)
+    const { id, outcome } = settlements[place] as Settlement
+    const lease = leases[place]
     // Of two for the same job the first one counts.
     if (lease === undefined || seen.has(lease.seq)) continue
     seen.add(lease.seq)
@@ -75,12 +85,10 @@ export function endsOf(settlements: readonly Settlement[]): Ends {
   return { groups, places: groups.flatMap(({ places }) => places) }
 }
 
-/** As exchange.lua reads them. */
-export function argsOf(group: EndGroup): (string | number)[] {
-  const { claim, kind, retain, tickets, results } = group
-  const isTold = tellsResults(group)
-  const head = [claim, kind, retain, isTold ? 1 : 0, tickets.length]
-  return isTold ? [...head, ...tickets, ...results] : [...head, ...tickets]
+/** As exchange.lua reads them. The result of a child is kept with its parent, and only the server knows which are children. */
+export function argsOf({ claim, kind, retain, tickets, results, hasResults }: EndGroup): (string | number)[] {
+  const head = [claim, kind, retain, hasResults ? 1 : 0, tickets.length]
+  return hasResults ? [...head, ...tickets, ...results] : [...head, ...tickets]
 }
 
 /** A result is kept only with its job. */

@@ -37,13 +37,19 @@ local function isFreeFor(name)
   return holder == name or tonumber(till) <= clock('')
 end
 
--- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
+-- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes,
+-- those that differ in their last two characters alone in the same one: children of a flow that come together are found together.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
   if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  for i = 1, #id - 2 do sum = (sum * 31 + byte(id, i)) % 4096 end
   return format('=%03x======', sum) .. id
+end
+
+local function idOf(handle)
+  if byte(handle) == 61 then return sub(handle, 11) end
+  return sub(handle, 1, 8) .. '-' .. sub(handle, 9, 12) .. '-' .. sub(handle, 13, 16) .. '-' .. sub(handle, 17, 20) .. '-' .. sub(handle, 21)
 end
 
 local function ticketOf(seq, handle)
@@ -133,6 +139,17 @@ local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
+-- What \`running\` has of a job: the token of its claim; behind it a star if only the desk may end it, or a plus and the position of
+-- its parent, which is told of its end.
+local function claimIn(value)
+  return (string.gsub(value, '[*+][^*+]*$', ''))
+end
+
+-- The position of the parent of a child that is otherwise plain.
+local function parentIn(story)
+  return string.match(story, '^[^;]*;[^;]*;(%d+);')
+end
+
 local function seqIn(body)
   return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
@@ -195,7 +212,7 @@ local function complete(token, tickets, retain, now, results)
   inParts(tickets, 'HDEL', named('running'))
   if retain > 0 then
     local expires = now + retain
-    local started = call('HGET', named('l:' .. token), 'at')
+    local started = call('HGET', named('l:' .. token), 'at') or ''
     local head = padded(started .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
     local ends, scored = {}, {}
     for i, ticket in ipairs(tickets) do
@@ -277,6 +294,42 @@ local function queueOfKind(kind)
   return call('HGET', named('queues'), string.match(name, '^%d+:([^:]*):') or '') or ''
 end
 
+-- Ends of children, by the positions of their parents.
+local noted = {}
+
+local function childEnds(parent, ticket, result)
+  local family = noted[parent]
+  if not family then
+    family = { ids = {}, results = {}, links = {} }
+    noted[parent] = family
+  end
+  family.ids[#family.ids + 1] = idOf(handleOf(ticket))
+  family.results[#family.ids] = result
+end
+
+-- How the links to them are to be written, and what is kept of their parent. False if only the desk can: it was the last one, or
+-- something else is unusual.
+local openEnd = '"ended_at":null,"result":null'
+
+local function noteEnds(parent, family, now)
+  local waiting, rest = string.match(call('HGET', named('parents'), parent) or '', '^%[(%d+)(,.*)$')
+  if not waiting or tonumber(waiting) <= #family.ids then return false end
+  family.row = '[' .. format('%d', waiting - #family.ids) .. rest
+  local ended = '"ended_at":' .. format('%.17g', now) .. ',"result":'
+  for first = 1, #family.ids, 1000 do
+    local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
+    for i = 1, #rows do
+      local row, at = rows[i], first + i - 1
+      local from, to = string.find(row or '', openEnd, 1, true)
+      if not from or string.find(row, '\\\\"end\\\\":', 1, true) then return false end
+      local result = family.results[at] ~= '' and cjson.encode(family.results[at]) or 'null'
+      family.links[2 * at - 1] = family.ids[at]
+      family.links[2 * at] = sub(row, 1, from - 1) .. ended .. result .. sub(row, to + 1)
+    end
+  end
+  return true
+end
+
 -- First everything is looked at, so that nothing has been written if it is for the desk.
 local running = named('running')
 local groups = {}
@@ -292,7 +345,7 @@ while ended < endCount do
   if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
   local owner = call('HGET', named('l:' .. group.token), 'worker')
   local token = group.token
-  local tickets, special, held = {}, token .. '*', 0
+  local tickets, special, child, held = {}, token .. '*', token .. '+', 0
   for from = first, at - 1, 2000 do
     local tokens = call('HMGET', running, unpack(ARGV, from, math.min(from + 1999, at - 1)))
     for i = 1, #tokens do
@@ -301,6 +354,11 @@ while ended < endCount do
         tickets[held] = ARGV[from + i - 1]
       elseif tokens[i] == special and owner == worker then
         return { 'desk' }
+      elseif tokens[i] and sub(tokens[i], 1, #child) == child and owner == worker then
+        local ticket = ARGV[from + i - 1]
+        held = held + 1
+        tickets[held] = ticket
+        childEnds(sub(tokens[i], #child + 1), ticket, group.results > 0 and ARGV[from + i - 1 + size] or '')
       else
         lost[#lost + 1] = ended + from - first + i
       end
@@ -309,16 +367,24 @@ while ended < endCount do
   group.tickets = tickets
   -- Where the result of each is, if any has one.
   if group.results > 0 then
-    group.resultAt = {}
-    local places = {}
-    for i, ticket in ipairs(tickets) do places[ticket] = i end
-    for i = first, first + size - 1 do
-      if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+    if group.retain > 0 then
+      group.resultAt = {}
+      local places = {}
+      for i, ticket in ipairs(tickets) do places[ticket] = i end
+      for i = first, first + size - 1 do
+        if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+      end
     end
     at = at + size
   end
   ended = ended + size
   groups[#groups + 1] = group
+end
+
+-- Whoever has the desk for itself may be counting children.
+if next(noted) and not isFreeFor('') then return { 'desk' } end
+for parent, family in pairs(noted) do
+  if not noteEnds(parent, family, now) then return { 'desk' } end
 end
 
 local token = ARGV[at]
@@ -364,7 +430,8 @@ for _, pick in ipairs(picks) do
     break
   end
 end
-local taken, fromBack = {}, {}
+-- Which of those that are taken have a story: those that came back, and children.
+local taken, isTold = {}, {}
 
 local function lineAt(name)
   local line = lines[name]
@@ -405,15 +472,13 @@ local function headOf(line, want)
   return line.ahead[line.next].entry
 end
 
-local isForDesk = false
-
 -- Where nobody is gone and nobody has come back, the heads of the list are what is next.
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
   for i = 1, #heads do
     if byte(heads[i], -1) == 42 then
-      isForDesk = true
-      return 0
+      heads[i] = sub(heads[i], 1, -2)
+      isTold[#taken + i] = 'marked'
     end
   end
   line.at = line.at + #heads
@@ -432,13 +497,13 @@ local function take(pick, want)
       line.nextBack = line.nextBack + 1
       line.takenBack[#line.takenBack + 1] = back
       taken[#taken + 1] = back
-      fromBack[#taken] = true
+      isTold[#taken] = 'back'
     elseif head then
-      if byte(head, -1) == 42 then
-        isForDesk = true
-        return found
-      end
       line.next = line.next + 1
+      if byte(head, -1) == 42 then
+        head = sub(head, 1, -2)
+        isTold[#taken + 1] = 'marked'
+      end
       taken[#taken + 1] = head
     else
       break
@@ -462,15 +527,31 @@ if token then
       end
     end
   end
-  if isForDesk then return { 'desk' } end
 end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
-local stories = {}
-for i in pairs(fromBack) do
-  stories[i] = of('s', handleOf(taken[i]))
-  -- The second letter: only the desk may give it to a worker.
-  if stories[i] and sub(stories[i], 2, 2) == '1' then return { 'desk' } end
+local stories, parents = {}, {}
+local hasPasts = false
+if next(isTold) then
+  local tickets, places = {}, {}
+  for i = 1, #taken do
+    if isTold[i] then
+      tickets[#tickets + 1] = taken[i]
+      places[#places + 1] = i
+    end
+  end
+  local found = ofMany('s', spread(tickets, 11))
+  for k, i in ipairs(places) do
+    local story = found[k] or ''
+    parents[i] = parentIn(story)
+    -- The second letter: only the desk may give it to a worker.
+    if sub(story, 2, 2) == '1' then return { 'desk' } end
+    if isTold[i] == 'marked' and (not parents[i] or string.find(story, '"traffic":', 66, true)) then return { 'desk' } end
+    if hasPast(story) then
+      stories[i] = story
+      hasPasts = true
+    end
+  end
 end
 for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
@@ -487,6 +568,10 @@ for _, group in ipairs(groups) do
     count(group.kind, 'total_completed', size)
     if group.retain > 0 then count(group.kind, 'completed', size) end
   end
+end
+for parent, family in pairs(noted) do
+  inParts(family.links, 'HSET', named('link:' .. parent))
+  call('HSET', named('parents'), parent, family.row)
 end
 
 local kindNames = {}
@@ -513,7 +598,7 @@ if #taken > 0 then
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = token
+    held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
   call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', table.concat(taken, '\\n'))
@@ -552,7 +637,7 @@ if token and ear ~= '' and shared > 0 then
 end
 
 local told = {}
-if next(fromBack) then
+if hasPasts then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
 return { format('%.17g', now), lost, kindNames, taken, bodies, told, waits }
@@ -681,7 +766,7 @@ local function jobOf(handle)
   end
   local token = call('HGET', named('running'), ticket)
   if token then
-    job[4] = (string.gsub(token, '%*$', ''))
+    job[4] = claimIn(token)
     local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
     job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
@@ -785,7 +870,7 @@ local function heldUnder(token)
   for first = 1, #tickets, 1000 do
     local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
     for i, running in ipairs(tokens) do
-      if running == token or running == token .. '*' then held[#held + 1] = tickets[first + i - 1] end
+      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
     end
   end
   return held
@@ -864,7 +949,31 @@ answers.line = function(queue, lane, position, size)
   return jobsOf(handles)
 end
 
--- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for.
+local function gatesOf(nums)
+  local rows = {}
+  for _, num in ipairs(nums) do
+    local key = call('HGET', named('gatenums'), num)
+    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  end
+  return rows
+end
+
+-- Numbers of the gates in what is known of waits.
+local function gatesIn(waits)
+  local nums, seen = {}, {}
+  for _, wait in ipairs(waits) do
+    if not seen[wait] then
+      seen[wait] = true
+      for num in string.gmatch(string.match(wait, '[^;]*$'), '%d+') do
+        if not seen[num] then nums[#nums + 1] = num end
+        seen[num] = true
+      end
+    end
+  end
+  return nums
+end
+
+-- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for, and their gates.
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
@@ -880,7 +989,7 @@ answers.place = function(place, rank, position, size, isWhole)
   for i, ticket in ipairs(tickets) do
     if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
   end
-  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles) }
+  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles), gatesOf(gatesIn(waits)) }
 end
 
 -- Records behind a place; a member is a number of sixteen digits and the key of the record.
@@ -989,15 +1098,6 @@ end
 
 answers.doomed = function()
   return call('ZRANGE', named('doomed'), 0, 99)
-end
-
-local function gatesOf(nums)
-  local rows = {}
-  for _, num in ipairs(nums) do
-    local key = call('HGET', named('gatenums'), num)
-    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
-  end
-  return rows
 end
 
 answers.gatesByNumber = function(...)
@@ -1282,38 +1382,84 @@ local bodies, stories = {}, {}
 checks.same = function(ticket, token, story, done)
   local handle = handleOf(ticket)
   local running = call('HGET', named('running'), ticket)
-  if running then running = string.gsub(running, '%*$', '') end
-  local isSame = (running or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
+  local isSame = (running and claimIn(running) or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
   if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
 end
 
--- New jobs: their tickets, bodies and stories.
-local function handlesIn(values)
-  local handles = {}
-  for i = 1, #values, 3 do handles[#handles + 1] = handleOf(values[i]) end
-  return handles
+-- What is kept of a parent is as it was read: children that are plain tell it of their ends without the desk.
+checks.parent = function(position, text)
+  if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
-checks.add = function(...)
-  local handles = handlesIn({ ... })
-  local found = ofMany('j', spread(handles, 0))
-  for i = 1, #handles do
+-- Tickets, or what comes \`at\` that place of each job's values.
+local function every(values, size, at)
+  local found = {}
+  for i = at, #values, size do found[#found + 1] = values[i] end
+  return found
+end
+
+local function areNew(tickets)
+  local found = ofMany('j', spread(tickets, 11))
+  for i = 1, #tickets do
     if found[i] then return 'MRKNOWN a job exists' end
   end
 end
 
-deeds.add = function(...)
-  local values = { ... }
-  local handles, new, told, texts = handlesIn(values), {}, {}, {}
-  for i = 1, #handles do
-    new[i] = values[3 * i - 1]
-    if values[3 * i] ~= '' then
-      told[#told + 1] = handles[i]
-      texts[#texts + 1] = values[3 * i]
+local function put(tickets, bodies, story)
+  local spreads = spread(tickets, 11)
+  putMany('j', spreads, bodies)
+  if story == '' then return end
+  local same = {}
+  for i = 1, #tickets do same[i] = story end
+  putMany('s', spreads, same)
+end
+
+-- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
+local function joinLine(line, tickets, mark)
+  local list = named('line:' .. line)
+  local last = call('LINDEX', list, -1) or ''
+  local behind = {}
+  for _, ticket in ipairs(tickets) do
+    if last < ticket then
+      behind[#behind + 1] = ticket .. mark
+      last = ticket
+    else
+      call('ZADD', named('back:' .. line), 0, ticket)
     end
   end
-  putMany('j', spread(handles, 0), new)
-  putMany('s', spread(told, 0), texts)
+  inParts(behind, 'RPUSH', list)
+end
+
+-- New jobs that have the same story, and stand in the same line if any: their tickets and bodies.
+checks.add = function(_, _, ...)
+  return areNew(every({ ... }, 2, 1))
+end
+
+deeds.add = function(story, line, ...)
+  local values = { ... }
+  local tickets = every(values, 2, 1)
+  put(tickets, every(values, 2, 2), story)
+  if line ~= '' then joinLine(line, tickets, story == '' and '' or '*') end
+end
+
+-- The same of jobs that have to pass the same gates; with their turns.
+checks.addTo = function(_, _, _, ...)
+  return areNew(every({ ... }, 3, 1))
+end
+
+deeds.addTo = function(place, wait, story, ...)
+  local values = { ... }
+  local tickets, turns = every(values, 3, 1), every(values, 3, 3)
+  put(tickets, every(values, 3, 2), story)
+  local scored, waits = {}, {}
+  for i, ticket in ipairs(tickets) do
+    scored[2 * i - 1] = turns[i]
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = wait
+  end
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
 end
 
 -- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
@@ -1412,20 +1558,9 @@ deeds.drop = function(letter, handle)
   call('HDEL', hashOf(letter, handle), fieldOf(handle))
 end
 
--- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
-deeds.joinLine = function(line, ...)
-  local list = named('line:' .. line)
-  local last = call('LINDEX', list, -1) or ''
-  local behind = {}
-  for _, entry in ipairs({ ... }) do
-    if last < entry then
-      behind[#behind + 1] = entry
-      last = entry
-    else
-      call('ZADD', named('back:' .. line), 0, (string.gsub(entry, '%*$', '')))
-    end
-  end
-  inParts(behind, 'RPUSH', list)
+-- One that was there, and came anew.
+deeds.joinLine = function(line, ticket, mark)
+  joinLine(line, { ticket }, mark)
 end
 
 -- Leaves its line; in a list it cannot be found, so it is marked as gone.

@@ -9,7 +9,27 @@ export interface Story
   readonly isParent: boolean
 }
 
-export function writeStory({ state, special, isParent, rank, finished_at, child_of, rest }: Story): string {
+/** Many that follow each other are alike. */
+let last: { readonly story: Story; readonly text: string } | undefined
+
+export function writeStory(story: Story): string {
+  if (last === undefined || !isAlike(last.story, story)) last = { story, text: textOf(story) }
+  return last.text
+}
+
+function isAlike(a: Story, b: Story): boolean {
+  return (
+    a.rank === b.rank &&
+    a.child_of === b.child_of &&
+    a.finished_at === b.finished_at &&
+    a.state === b.state &&
+    a.special === b.special &&
+    a.isParent === b.isParent &&
+    a.rest === b.rest
+  )
+}
+
+function textOf({ state, special, isParent, rank, finished_at, child_of, rest }: Story): string {
   const letters = `${state}${special ? 1 : 0}${isParent ? 'p' : '-'}`
   return `${`${letters}${rank ?? ''}`.padEnd(65)};${finished_at ?? ''};${child_of ?? ''};${rest ?? ''}`
 }

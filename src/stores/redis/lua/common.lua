@@ -34,13 +34,19 @@ local function isFreeFor(name)
   return holder == name or tonumber(till) <= clock('')
 end
 
--- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes.
+-- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes,
+-- those that differ in their last two characters alone in the same one: children of a flow that come together are found together.
 local function handleOfId(id)
   local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
   if a and #id == 36 then return a .. b .. c .. d .. e end
   local sum = 0
-  for i = 1, #id do sum = (sum * 31 + byte(id, i)) % 4096 end
+  for i = 1, #id - 2 do sum = (sum * 31 + byte(id, i)) % 4096 end
   return format('=%03x======', sum) .. id
+end
+
+local function idOf(handle)
+  if byte(handle) == 61 then return sub(handle, 11) end
+  return sub(handle, 1, 8) .. '-' .. sub(handle, 9, 12) .. '-' .. sub(handle, 13, 16) .. '-' .. sub(handle, 17, 20) .. '-' .. sub(handle, 21)
 end
 
 local function ticketOf(seq, handle)
@@ -130,6 +136,17 @@ local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
+-- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, or a plus and the position of
+-- its parent, which is told of its end.
+local function claimIn(value)
+  return (string.gsub(value, '[*+][^*+]*$', ''))
+end
+
+-- The position of the parent of a child that is otherwise plain.
+local function parentIn(story)
+  return string.match(story, '^[^;]*;[^;]*;(%d+);')
+end
+
 local function seqIn(body)
   return tonumber(string.match(body, '^%d+;(%x+);'), 16)
 end
@@ -192,7 +209,7 @@ local function complete(token, tickets, retain, now, results)
   inParts(tickets, 'HDEL', named('running'))
   if retain > 0 then
     local expires = now + retain
-    local started = call('HGET', named('l:' .. token), 'at')
+    local started = call('HGET', named('l:' .. token), 'at') or ''
     local head = padded(started .. ';' .. format('%.17g', now) .. ';' .. format('%.17g', expires)) .. ';'
     local ends, scored = {}, {}
     for i, ticket in ipairs(tickets) do

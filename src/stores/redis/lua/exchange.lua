@@ -17,6 +17,42 @@ local function queueOfKind(kind)
   return call('HGET', named('queues'), string.match(name, '^%d+:([^:]*):') or '') or ''
 end
 
+-- Ends of children, by the positions of their parents.
+local noted = {}
+
+local function childEnds(parent, ticket, result)
+  local family = noted[parent]
+  if not family then
+    family = { ids = {}, results = {}, links = {} }
+    noted[parent] = family
+  end
+  family.ids[#family.ids + 1] = idOf(handleOf(ticket))
+  family.results[#family.ids] = result
+end
+
+-- How the links to them are to be written, and what is kept of their parent. False if only the desk can: it was the last one, or
+-- something else is unusual.
+local openEnd = '"ended_at":null,"result":null'
+
+local function noteEnds(parent, family, now)
+  local waiting, rest = string.match(call('HGET', named('parents'), parent) or '', '^%[(%d+)(,.*)$')
+  if not waiting or tonumber(waiting) <= #family.ids then return false end
+  family.row = '[' .. format('%d', waiting - #family.ids) .. rest
+  local ended = '"ended_at":' .. format('%.17g', now) .. ',"result":'
+  for first = 1, #family.ids, 1000 do
+    local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
+    for i = 1, #rows do
+      local row, at = rows[i], first + i - 1
+      local from, to = string.find(row or '', openEnd, 1, true)
+      if not from or string.find(row, '\\"end\\":', 1, true) then return false end
+      local result = family.results[at] ~= '' and cjson.encode(family.results[at]) or 'null'
+      family.links[2 * at - 1] = family.ids[at]
+      family.links[2 * at] = sub(row, 1, from - 1) .. ended .. result .. sub(row, to + 1)
+    end
+  end
+  return true
+end
+
 -- First everything is looked at, so that nothing has been written if it is for the desk.
 local running = named('running')
 local groups = {}
@@ -32,7 +68,7 @@ while ended < endCount do
   if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
   local owner = call('HGET', named('l:' .. group.token), 'worker')
   local token = group.token
-  local tickets, special, held = {}, token .. '*', 0
+  local tickets, special, child, held = {}, token .. '*', token .. '+', 0
   for from = first, at - 1, 2000 do
     local tokens = call('HMGET', running, unpack(ARGV, from, math.min(from + 1999, at - 1)))
     for i = 1, #tokens do
@@ -41,6 +77,11 @@ while ended < endCount do
         tickets[held] = ARGV[from + i - 1]
       elseif tokens[i] == special and owner == worker then
         return { 'desk' }
+      elseif tokens[i] and sub(tokens[i], 1, #child) == child and owner == worker then
+        local ticket = ARGV[from + i - 1]
+        held = held + 1
+        tickets[held] = ticket
+        childEnds(sub(tokens[i], #child + 1), ticket, group.results > 0 and ARGV[from + i - 1 + size] or '')
       else
         lost[#lost + 1] = ended + from - first + i
       end
@@ -49,16 +90,24 @@ while ended < endCount do
   group.tickets = tickets
   -- Where the result of each is, if any has one.
   if group.results > 0 then
-    group.resultAt = {}
-    local places = {}
-    for i, ticket in ipairs(tickets) do places[ticket] = i end
-    for i = first, first + size - 1 do
-      if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+    if group.retain > 0 then
+      group.resultAt = {}
+      local places = {}
+      for i, ticket in ipairs(tickets) do places[ticket] = i end
+      for i = first, first + size - 1 do
+        if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
+      end
     end
     at = at + size
   end
   ended = ended + size
   groups[#groups + 1] = group
+end
+
+-- Whoever has the desk for itself may be counting children.
+if next(noted) and not isFreeFor('') then return { 'desk' } end
+for parent, family in pairs(noted) do
+  if not noteEnds(parent, family, now) then return { 'desk' } end
 end
 
 local token = ARGV[at]
@@ -104,7 +153,8 @@ for _, pick in ipairs(picks) do
     break
   end
 end
-local taken, fromBack = {}, {}
+-- Which of those that are taken have a story: those that came back, and children.
+local taken, isTold = {}, {}
 
 local function lineAt(name)
   local line = lines[name]
@@ -145,15 +195,13 @@ local function headOf(line, want)
   return line.ahead[line.next].entry
 end
 
-local isForDesk = false
-
 -- Where nobody is gone and nobody has come back, the heads of the list are what is next.
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
   for i = 1, #heads do
     if byte(heads[i], -1) == 42 then
-      isForDesk = true
-      return 0
+      heads[i] = sub(heads[i], 1, -2)
+      isTold[#taken + i] = 'marked'
     end
   end
   line.at = line.at + #heads
@@ -172,13 +220,13 @@ local function take(pick, want)
       line.nextBack = line.nextBack + 1
       line.takenBack[#line.takenBack + 1] = back
       taken[#taken + 1] = back
-      fromBack[#taken] = true
+      isTold[#taken] = 'back'
     elseif head then
-      if byte(head, -1) == 42 then
-        isForDesk = true
-        return found
-      end
       line.next = line.next + 1
+      if byte(head, -1) == 42 then
+        head = sub(head, 1, -2)
+        isTold[#taken + 1] = 'marked'
+      end
       taken[#taken + 1] = head
     else
       break
@@ -202,15 +250,31 @@ if token then
       end
     end
   end
-  if isForDesk then return { 'desk' } end
 end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
-local stories = {}
-for i in pairs(fromBack) do
-  stories[i] = of('s', handleOf(taken[i]))
-  -- The second letter: only the desk may give it to a worker.
-  if stories[i] and sub(stories[i], 2, 2) == '1' then return { 'desk' } end
+local stories, parents = {}, {}
+local hasPasts = false
+if next(isTold) then
+  local tickets, places = {}, {}
+  for i = 1, #taken do
+    if isTold[i] then
+      tickets[#tickets + 1] = taken[i]
+      places[#places + 1] = i
+    end
+  end
+  local found = ofMany('s', spread(tickets, 11))
+  for k, i in ipairs(places) do
+    local story = found[k] or ''
+    parents[i] = parentIn(story)
+    -- The second letter: only the desk may give it to a worker.
+    if sub(story, 2, 2) == '1' then return { 'desk' } end
+    if isTold[i] == 'marked' and (not parents[i] or string.find(story, '"traffic":', 66, true)) then return { 'desk' } end
+    if hasPast(story) then
+      stories[i] = story
+      hasPasts = true
+    end
+  end
 end
 for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
@@ -227,6 +291,10 @@ for _, group in ipairs(groups) do
     count(group.kind, 'total_completed', size)
     if group.retain > 0 then count(group.kind, 'completed', size) end
   end
+end
+for parent, family in pairs(noted) do
+  inParts(family.links, 'HSET', named('link:' .. parent))
+  call('HSET', named('parents'), parent, family.row)
 end
 
 local kindNames = {}
@@ -253,7 +321,7 @@ if #taken > 0 then
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = token
+    held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
   call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', table.concat(taken, '\n'))
@@ -292,7 +360,7 @@ if token and ear ~= '' and shared > 0 then
 end
 
 local told = {}
-if next(fromBack) then
+if hasPasts then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
 return { format('%.17g', now), lost, kindNames, taken, bodies, told, waits }

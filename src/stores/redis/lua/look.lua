@@ -28,7 +28,7 @@ local function jobOf(handle)
   end
   local token = call('HGET', named('running'), ticket)
   if token then
-    job[4] = (string.gsub(token, '%*$', ''))
+    job[4] = claimIn(token)
     local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
     job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
@@ -132,7 +132,7 @@ local function heldUnder(token)
   for first = 1, #tickets, 1000 do
     local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
     for i, running in ipairs(tokens) do
-      if running == token or running == token .. '*' then held[#held + 1] = tickets[first + i - 1] end
+      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
     end
   end
   return held
@@ -211,7 +211,31 @@ answers.line = function(queue, lane, position, size)
   return jobsOf(handles)
 end
 
--- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for.
+local function gatesOf(nums)
+  local rows = {}
+  for _, num in ipairs(nums) do
+    local key = call('HGET', named('gatenums'), num)
+    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  end
+  return rows
+end
+
+-- Numbers of the gates in what is known of waits.
+local function gatesIn(waits)
+  local nums, seen = {}, {}
+  for _, wait in ipairs(waits) do
+    if not seen[wait] then
+      seen[wait] = true
+      for num in string.gmatch(string.match(wait, '[^;]*$'), '%d+') do
+        if not seen[num] then nums[#nums + 1] = num end
+        seen[num] = true
+      end
+    end
+  end
+  return nums
+end
+
+-- Tickets, their turns and what is known of their waits, by commas, then all of the jobs that are asked for, and their gates.
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
@@ -227,7 +251,7 @@ answers.place = function(place, rank, position, size, isWhole)
   for i, ticket in ipairs(tickets) do
     if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
   end
-  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles) }
+  return { tickets, table.concat(turns, ','), table.concat(waits, ','), jobsOf(handles), gatesOf(gatesIn(waits)) }
 end
 
 -- Records behind a place; a member is a number of sixteen digits and the key of the record.
@@ -336,15 +360,6 @@ end
 
 answers.doomed = function()
   return call('ZRANGE', named('doomed'), 0, 99)
-end
-
-local function gatesOf(nums)
-  local rows = {}
-  for _, num in ipairs(nums) do
-    local key = call('HGET', named('gatenums'), num)
-    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
-  end
-  return rows
 end
 
 answers.gatesByNumber = function(...)

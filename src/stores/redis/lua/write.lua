@@ -16,38 +16,84 @@ local bodies, stories = {}, {}
 checks.same = function(ticket, token, story, done)
   local handle = handleOf(ticket)
   local running = call('HGET', named('running'), ticket)
-  if running then running = string.gsub(running, '%*$', '') end
-  local isSame = (running or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
+  local isSame = (running and claimIn(running) or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
   if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
 end
 
--- New jobs: their tickets, bodies and stories.
-local function handlesIn(values)
-  local handles = {}
-  for i = 1, #values, 3 do handles[#handles + 1] = handleOf(values[i]) end
-  return handles
+-- What is kept of a parent is as it was read: children that are plain tell it of their ends without the desk.
+checks.parent = function(position, text)
+  if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
-checks.add = function(...)
-  local handles = handlesIn({ ... })
-  local found = ofMany('j', spread(handles, 0))
-  for i = 1, #handles do
+-- Tickets, or what comes `at` that place of each job's values.
+local function every(values, size, at)
+  local found = {}
+  for i = at, #values, size do found[#found + 1] = values[i] end
+  return found
+end
+
+local function areNew(tickets)
+  local found = ofMany('j', spread(tickets, 11))
+  for i = 1, #tickets do
     if found[i] then return 'MRKNOWN a job exists' end
   end
 end
 
-deeds.add = function(...)
-  local values = { ... }
-  local handles, new, told, texts = handlesIn(values), {}, {}, {}
-  for i = 1, #handles do
-    new[i] = values[3 * i - 1]
-    if values[3 * i] ~= '' then
-      told[#told + 1] = handles[i]
-      texts[#texts + 1] = values[3 * i]
+local function put(tickets, bodies, story)
+  local spreads = spread(tickets, 11)
+  putMany('j', spreads, bodies)
+  if story == '' then return end
+  local same = {}
+  for i = 1, #tickets do same[i] = story end
+  putMany('s', spreads, same)
+end
+
+-- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
+local function joinLine(line, tickets, mark)
+  local list = named('line:' .. line)
+  local last = call('LINDEX', list, -1) or ''
+  local behind = {}
+  for _, ticket in ipairs(tickets) do
+    if last < ticket then
+      behind[#behind + 1] = ticket .. mark
+      last = ticket
+    else
+      call('ZADD', named('back:' .. line), 0, ticket)
     end
   end
-  putMany('j', spread(handles, 0), new)
-  putMany('s', spread(told, 0), texts)
+  inParts(behind, 'RPUSH', list)
+end
+
+-- New jobs that have the same story, and stand in the same line if any: their tickets and bodies.
+checks.add = function(_, _, ...)
+  return areNew(every({ ... }, 2, 1))
+end
+
+deeds.add = function(story, line, ...)
+  local values = { ... }
+  local tickets = every(values, 2, 1)
+  put(tickets, every(values, 2, 2), story)
+  if line ~= '' then joinLine(line, tickets, story == '' and '' or '*') end
+end
+
+-- The same of jobs that have to pass the same gates; with their turns.
+checks.addTo = function(_, _, _, ...)
+  return areNew(every({ ... }, 3, 1))
+end
+
+deeds.addTo = function(place, wait, story, ...)
+  local values = { ... }
+  local tickets, turns = every(values, 3, 1), every(values, 3, 3)
+  put(tickets, every(values, 3, 2), story)
+  local scored, waits = {}, {}
+  for i, ticket in ipairs(tickets) do
+    scored[2 * i - 1] = turns[i]
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = wait
+  end
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
 end
 
 -- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
@@ -146,20 +192,9 @@ deeds.drop = function(letter, handle)
   call('HDEL', hashOf(letter, handle), fieldOf(handle))
 end
 
--- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
-deeds.joinLine = function(line, ...)
-  local list = named('line:' .. line)
-  local last = call('LINDEX', list, -1) or ''
-  local behind = {}
-  for _, entry in ipairs({ ... }) do
-    if last < entry then
-      behind[#behind + 1] = entry
-      last = entry
-    else
-      call('ZADD', named('back:' .. line), 0, (string.gsub(entry, '%*$', '')))
-    end
-  end
-  inParts(behind, 'RPUSH', list)
+-- One that was there, and came anew.
+deeds.joinLine = function(line, ticket, mark)
+  joinLine(line, { ticket }, mark)
 end
 
 -- Leaves its line; in a list it cannot be found, so it is marked as gone.

@@ -31,13 +31,19 @@ export class Deeds {
     this.#writes.push(['call', command, key, ...values])
   }
 
-  /** A new job. */
-  add(ticket: string, body: string, story: string): void {
-    this.#isAdding = true
-    this.join(['add'], ticket, body, story)
+  /** The same for many values, which come in pairs. */
+  calls(command: string, key: string, values: readonly (string | number)[]): void {
+    for (let from = 0; from < values.length; from += mostValues)
+      this.call(command, key, ...values.slice(from, from + mostValues))
   }
 
-  /** The same deed for another one; `deed` is what all of them have in common. */
+  /** A new job; `deed` says what it has in common with others. */
+  add(deed: Deed, ...values: (string | number)[]): void {
+    this.#isAdding = true
+    this.join(deed, ...values)
+  }
+
+  /** The same deed for another one; `deed` is what all of them have in common. Done before all that is not done for many. */
   join(deed: Deed, ...values: (string | number)[]): void {
     const name = deed.join('\n')
     const groups = this.#groups.get(name) ?? []

@@ -255,15 +255,17 @@ type HeadsReply = readonly [
   turns: string,
   waits: string,
   jobs: readonly JobReply[],
+  gates: readonly string[],
 ]
 
-/** Jobs that have to pass gates; all of what is special. */
+/** Jobs that have to pass gates, with those; all of what is special. */
 function heads(page: Page, need: WindowNeed): Question {
   const place = Number(need.scope[0])
   return {
     name: 'place',
     values: [place, rankOf(need), positionOf(need), need.count, page.isWhole ? 1 : 0],
-    take([tickets, turns, waits, jobs]: HeadsReply) {
+    take([tickets, turns, waits, jobs, gates]: HeadsReply) {
+      putGates(page, gates)
       for (const row of putJobs(page, jobs)) page.entire.set(row.seq, row)
       const rows = readHeads(place, tickets, turns.split(','), waits.split(','))
       page.putWindow(need, { rows, isComplete: rows.length < need.count })

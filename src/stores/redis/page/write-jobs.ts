@@ -4,6 +4,7 @@ import { placeNumber } from '../../page/heads.js'
 import type { StoredJob } from '../../page/job-row.js'
 import { KinChanges } from '../../page/kin.js'
 import type { PagedKind } from '../../page/kinds.js'
+import type { LinkRow } from '../../page/links.js'
 import { MarkChanges } from '../../page/marks.js'
 import type { PagedTables } from '../../page/tables.js'
 import { WaiterChanges } from '../../page/waits.js'
@@ -19,9 +20,9 @@ import type { ParentText, ReadJob } from './job-reply.js'
 interface Image {
   readonly body: string
   readonly story: string
-  readonly isSpecial: boolean
-  /** The token of its claim. */
+  /** The token of its claim, and the same as `running` has it. */
   readonly token: string
+  readonly run: string
   readonly line: string
   readonly place: string
   readonly turn: string
@@ -35,8 +36,8 @@ interface Image {
 const nothing: Image = {
   body: '',
   story: '',
-  isSpecial: false,
   token: '',
+  run: '',
   line: '',
   place: '',
   turn: '',
@@ -65,6 +66,7 @@ export function writeJobs(tables: PagedTables, deeds: Deeds): void {
     const ticket = ticketOf(entry.seq, id)
     tickets.set(entry.seq, ticket)
     kin.see(row, entry, now, steps)
+    if (read?.parent != null) deeds.check('parent', read.seq, read.read[8])
     waiters.see(row, entry, now)
     if (isSame(before, after)) return
     if (read !== undefined) {
@@ -72,12 +74,11 @@ export function writeJobs(tables: PagedTables, deeds: Deeds): void {
       deeds.check('same', ticket, before.token, before.story, before.done)
     }
     // One that was there may be gone, and come anew.
-    const isNew = read === undefined && !known.has(id)
-    if (isNew) deeds.add(ticket, after.body, after.story)
-    else writeParts(before, after, ticket, deeds)
+    if (read === undefined && !known.has(id)) writeNew(after, ticket, deeds)
+    else writeChanges(before, after, ticket, deeds)
     if (!stays) marks.see(row, stored)
     if (before.line !== '' && before.line !== after.line) lines.add(before.line)
-    writeWhereabouts(before, after, ticket, deeds)
+    writeRest(before, after, ticket, deeds)
     leases.see(before.token, after.token, ticket, now?.lease)
   })
   for (const line of lines) deeds.write('trimLine', line)
@@ -104,8 +105,8 @@ function imageOfRow({ kinds }: PagedTables, row: ReadJob): Image {
   return {
     body,
     story,
-    isSpecial: row.special,
     token,
+    run: runText(token, row.special, row.child_of),
     line: row.run_first === null ? '' : lineName(kinds.byNum(row.kind)),
     place: row.place === null ? '' : String(row.place),
     turn,
@@ -124,13 +125,14 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
   const isInLine = state === 'pending' && place === undefined
   const special = isSpecial(stored)
   const text = writeStory({ ...stored, special, isParent: story?.parenthood !== undefined })
+  const token = state === 'running' ? (entry.lease?.token ?? '') : ''
   // One that comes back differs from what it was, so that nobody takes it for a job that never left its line.
   const isNew = before.body === '' || (isInLine && before.line === lineName(kind as PagedKind))
   return {
     body: writeBody(stored),
     story: text === plainStory && isNew && before.story === '' ? '' : text,
-    isSpecial: special,
-    token: state === 'running' ? (entry.lease?.token ?? '') : '',
+    token,
+    run: runText(token, special, stored.child_of),
     line: isInLine ? lineName(kind as PagedKind) : '',
     place: place === undefined ? '' : String(placeNumber(place)),
     turn: place === undefined ? '' : String(rank),
@@ -141,9 +143,15 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
   }
 }
 
-/** Only the desk may start or end it: what is indexed changes with its state, and a parent is told of its children. */
-function isSpecial({ special, tags, search, child_of }: StoredJob): boolean {
-  return special || tags !== null || search !== null || child_of !== null
+/** Only the desk may start or end it: what is indexed changes with its state. */
+function isSpecial({ special, tags, search }: StoredJob): boolean {
+  return special || tags !== null || search !== null
+}
+
+/** See claimIn in common.lua. */
+function runText(token: string, special: boolean, childOf: number | null): string {
+  if (token === '' || special) return token && `${token}*`
+  return childOf === null ? token : `${token}+${childOf}`
 }
 
 /** A child is special where it waits: its end is counted at its parent too. One that stays has its gates unlooked at. */
@@ -162,18 +170,27 @@ function isSame(before: Image, after: Image): boolean {
   return true
 }
 
-/** Where it stands. */
-function writeWhereabouts(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+function writeNew({ body, story, line, place, turn, wait }: Image, ticket: string, deeds: Deeds): void {
+  if (place === '') deeds.add(['add', story, line], ticket, body)
+  else deeds.add(['addTo', place, wait, story], ticket, body, turn)
+}
+
+function writeChanges(before: Image, after: Image, ticket: string, deeds: Deeds): void {
+  writeParts(before, after, ticket, deeds)
   writeLine(before, after, ticket, deeds)
   writePlace(before, after, ticket, deeds)
+}
+
+/** Whether it waits for something else, and who runs it. */
+function writeRest(before: Image, after: Image, ticket: string, deeds: Deeds): void {
   if (before.shelf !== after.shelf || before.rank !== after.rank) {
     if (before.shelf !== '' && before.shelf !== after.shelf)
       deeds.call('ZREM', `state:${before.shelf}`, ticket)
     if (after.shelf !== '') deeds.join(['call', 'ZADD', `state:${after.shelf}`], after.rank, ticket)
   }
-  if (before.token === after.token && before.isSpecial === after.isSpecial) return
-  if (after.token !== '') deeds.join(['run'], ticket, after.isSpecial ? `${after.token}*` : after.token)
-  else if (before.token !== '') deeds.join(['call', 'HDEL', 'running'], ticket)
+  if (before.run === after.run) return
+  if (after.run !== '') deeds.join(['run'], ticket, after.run)
+  else deeds.join(['call', 'HDEL', 'running'], ticket)
 }
 
 function writePlace(before: Image, after: Image, ticket: string, deeds: Deeds): void {
@@ -205,7 +222,7 @@ function writeLine(before: Image, after: Image, ticket: string, deeds: Deeds): v
   if (isSameLine && (before.line === '' || before.story === after.story)) return
   if (before.line !== '') deeds.write('leaveLine', before.line, ticket)
   if (after.line === '') return
-  if (before.body === '') deeds.join(['joinLine', after.line], after.story === '' ? ticket : `${ticket}*`)
+  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.story === '' ? '' : '*')
   else deeds.call('ZADD', `back:${after.line}`, 0, ticket)
 }
 
@@ -279,13 +296,32 @@ function writeKin(
     if (doomed === null) deeds.call('ZREM', 'doomed', idOfTicket(tickets, seq))
     else deeds.call('ZADD', 'doomed', seq, idOfTicket(tickets, seq))
   }
-  for (const row of kin.newLinks) deeds.call('ZADD', `linked:${row.parent}`, 0, row.child)
-  for (const row of [...kin.newLinks, ...kin.links])
-    deeds.call('HSET', `link:${row.parent}`, row.child, JSON.stringify(row))
+  for (const [parent, rows] of byParent(kin.newLinks))
+    deeds.calls(
+      'ZADD',
+      `linked:${parent}`,
+      rows.flatMap(({ child }) => [0, child]),
+    )
+  for (const [parent, rows] of byParent([...kin.newLinks, ...kin.links]))
+    deeds.calls(
+      'HSET',
+      `link:${parent}`,
+      rows.flatMap((row) => [row.child, JSON.stringify(row)]),
+    )
   for (const seq of kin.noSteps) deeds.call('DEL', `steps:${seq}`)
   for (const { seq, name, open, state } of kin.steps)
     deeds.write('step', seq, name, tables.nextNum(), open ? 1 : 0, state)
   for (const seq of kin.noLogs) deeds.call('DEL', `logs:${seq}`)
+}
+
+function byParent(links: readonly LinkRow[]): Map<number, LinkRow[]> {
+  const families = new Map<number, LinkRow[]>()
+  for (const link of links) {
+    const family = families.get(link.parent)
+    if (family === undefined) families.set(link.parent, [link])
+    else family.push(link)
+  }
+  return families
 }
 
 function idOfTicket(tickets: ReadonlyMap<number, string>, seq: number): string {

@@ -1,0 +1,60 @@
+/** What happens between this process and the server, until the test is over. */
+import { onTestFinished } from 'vitest'
+import type { Script } from '../../src/stores/redis/script.js'
+import { Shard } from '../../src/stores/redis/shard.js'
+
+type Run = Shard['run']
+
+function intercept(around: (run: () => ReturnType<Run>, script: Script) => ReturnType<Run>): void {
+  const { run } = Shard.prototype
+  Shard.prototype.run = function (this: Shard, ...args) {
+    return around(() => run.apply(this, args), args[0])
+  }
+  onTestFinished(() => {
+    Shard.prototype.run = run
+  })
+}
+
+/** Names of the scripts that run. */
+export function watchScripts(): string[] {
+  const names: string[] = []
+  intercept((run, { name }) => {
+    names.push(name)
+    return run()
+  })
+  return names
+}
+
+/** What the server refuses. */
+export function watchRefusals(): string[] {
+  const codes: string[] = []
+  intercept(async (run) => {
+    try {
+      return await run()
+    } catch (error) {
+      codes.push((error as { code: string }).code)
+      throw error
+    }
+  })
+  return codes
+}
+
+/** As if the first answer had got lost. */
+export function twice(repeated: Script): void {
+  intercept(async (run, script) => {
+    if (script === repeated) await run()
+    return run()
+  })
+}
+
+/** Once, right before the script runs. */
+export function before(awaited: Script, work: () => Promise<void>): void {
+  let isDone = false
+  intercept(async (run, script) => {
+    if (script === awaited && !isDone) {
+      isDone = true
+      await work()
+    }
+    return run()
+  })
+}
