@@ -281,6 +281,7 @@ export const exchange = `
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
 -- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none }, waits }; \`waits\`
 -- is 1 when nothing is left for any slot and whoever adds a job wakes this process. \`now\` is 0 where nothing happened.
+local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
 
@@ -558,7 +559,7 @@ for i = 1, #taken do
 end
 
 -- Now it is written.
-local now = (#groups > 0 or #taken > 0) and clock(ARGV[1]) or 0
+if #taken > 0 and now == 0 then now = clock(ARGV[1]) end
 for _, group in ipairs(groups) do
   local size = #group.tickets
   if size > 0 then
