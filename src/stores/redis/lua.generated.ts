@@ -899,6 +899,18 @@ answers.scores = function(set, ...)
   return call('ZMSCORE', named(set), ...)
 end
 
+-- Those whose time is over, of a set by time.
+answers.overdue = function(set, size)
+  return call('ZRANGEBYSCORE', named(set), '-inf', now, 'LIMIT', 0, size)
+end
+
+-- Whether a job was here and has moved to another shard.
+answers.stubs = function(...)
+  local found = {}
+  for i, handle in ipairs({ ... }) do found[i] = isStub(of('j', handle)) and 1 or 0 end
+  return found
+end
+
 answers.members = function(set)
   return call('SMEMBERS', named(set))
 end
@@ -1306,7 +1318,7 @@ return told
 `
 
 export const moved = `
--- Forgets parcels that have arrived elsewhere, and what is left of those that moved long ago: stubs here, receipts there. ARGV: now,
+-- Forgets parcels that have arrived elsewhere, and stubs of those that moved long ago. ARGV: now,
 -- then the ids of jobs whose parcels are to be forgotten.
 local now = clock(ARGV[1])
 for i = 2, #ARGV do call('HDEL', named('parcels'), ARGV[i]) end
@@ -1314,7 +1326,6 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', named('stubs'), '-inf', now, 'LIMI
   if isStub(of('j', handle)) then call('HDEL', hashOf('j', handle), fieldOf(handle)) end
   call('ZREM', named('stubs'), handle)
 end
-for _, id in ipairs(call('ZRANGEBYSCORE', named('receipts'), '-inf', now, 'LIMIT', 0, 1000)) do call('ZREM', named('receipts'), id) end
 return 'OK'
 `
 

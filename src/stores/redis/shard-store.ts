@@ -62,6 +62,7 @@ import type { CompiledOptions } from './options.js'
 import { Quiet } from './quiet.js'
 import { Reader } from './read.js'
 import { scripts } from './scripts.js'
+import { handleOf } from './ticket.js'
 import { WakeUps } from './wake-ups.js'
 
 interface Engine {
@@ -172,8 +173,18 @@ export class ShardStore implements Store {
     mayDo: (tables: PagedTables) => boolean,
     jobs: readonly NewJob[],
   ): Promise<InsertResult[] | undefined> {
-    const atDesk = () => this.work((tables, now) => (mayDo(tables) ? insert(tables, jobs, now) : undefined))
-    return (await this.#insert(jobs)) ?? atDesk()
+    return (await this.#insert(jobs)) ?? this.#insertAtDesk(mayDo, jobs)
+  }
+
+  async #insertAtDesk(
+    mayDo: (tables: PagedTables) => boolean,
+    jobs: readonly NewJob[],
+  ): Promise<InsertResult[] | undefined> {
+    const stubs = await this.ask<readonly number[]>('stubs', ...jobs.map(({ id }) => handleOf(id)))
+    const rest = jobs.filter((_, i) => stubs[i] === 0)
+    const results = await this.work((tables, now) => (mayDo(tables) ? insert(tables, rest, now) : undefined))
+    const inserted = results?.values()
+    return inserted && stubs.map((stub) => (stub === 1 ? moved : (inserted.next().value as InsertResult)))
   }
 
   /** Undefined for the desk. */
@@ -352,6 +363,9 @@ export class ShardStore implements Store {
     return this.#engine
   }
 }
+
+/** Of a job that has moved to another shard. */
+const moved: InsertResult = { status: 'duplicate', state: undefined }
 
 /** More jobs than this are not waited for by one worker. */
 const few = 20

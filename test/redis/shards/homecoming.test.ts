@@ -131,6 +131,91 @@ test('one that was on its way for too long is sent again', async () => {
   expect(await stateOf(home, 'traveller')).toBe('running')
 })
 
+test('its worker, whose first try failed, finds what another process brought home', async () => {
+  const sharded = await threeShards()
+  const [home, annex] = sharded.parts
+  const job = await away(sharded)
+  const homecoming = new Homecoming(failing(home, 'work', 'before'))
+  await expect(homecoming.held(annex, 'worker', [job])).rejects.toThrow('the process ends')
+  await sharded.clock.advance(5_000)
+  await sweep(sharded.store)
+  const tokens = await homecoming.held(annex, 'worker', [job])
+  expect(await settle(home, { ...job, token: tokens.get(job.token) as string }, complete())).toBe('applied')
+})
+
+test('whoever looks for one on its way finds it at home', async () => {
+  const sharded = await threeShards()
+  const { store, parts } = sharded
+  const jobs = newJobs(30)
+  await store.insert(jobs)
+  const claimed = await claim(store, 30)
+  const homecoming = new Homecoming(failing(parts[0], 'work', 'before'))
+  const { id, token } = claimed.find((job) => job.token.startsWith('1!')) as ClaimedJob
+  await homecoming.held(parts[1], 'worker', [{ id, token: token.slice(2) }]).catch(() => {})
+  expect(await parts[1].get([id])).toEqual([undefined])
+  expect(await store.get([id])).toMatchObject([{ id, state: 'running' }])
+  expect((await store.operate({ ids: [id] }, { do: 'cancel', reason: 'late', retain: 0 })).asked).toEqual([
+    id,
+  ])
+})
+
+test('what is written of a job while it comes home is not lost, and nobody takes it for a stray', async () => {
+  const { store, clock } = await threeShards()
+  await insertMany(store, 30)
+  const jobs = await claim(store, 30)
+  await clock.advance(10_001)
+  const beat = (job: ClaimedJob) =>
+    store.extend({
+      worker: 'worker',
+      lease: 10_000,
+      held: [{ ...job, progress: '1', logs: undefined }],
+      inventory: { leaving: jobs.filter(({ id }) => id !== job.id), claiming: [] },
+    })
+  const moves = jobs.map((job) =>
+    store.extend({
+      worker: 'worker',
+      lease: 10_000,
+      held: [{ ...job, progress: undefined, logs: undefined, inserts: [child()] }],
+    }),
+  )
+  const beats = await Promise.all([...jobs, ...jobs, ...jobs].map(beat))
+  for (const { lost } of [...beats, ...(await Promise.all(moves))]) expect(lost).toEqual([])
+  const known = new Set(jobs.map(({ token }) => token))
+  for (const { strays } of beats) for (const { token } of strays) expect(known).toContain(token)
+  for (const job of jobs) expect(await settle(store, job, complete())).toBe('applied')
+})
+
+test('a cancel by filter meets jobs that come home between its pages', async () => {
+  const { store } = await threeShards()
+  await insertMany(store, 30)
+  const jobs = await claim(store, 30)
+  const asked = new Set<string>()
+  let cursor: string | undefined
+  do {
+    const command = { do: 'cancel', reason: 'all', retain: 0 } as const
+    const report = await store.operate({ filter: { state: 'running' }, limit: 100, cursor }, command)
+    for (const id of report.asked) asked.add(id)
+    cursor = report.cursor
+    const held = jobs.map((job) => ({ ...job, progress: undefined, logs: undefined, inserts: [child()] }))
+    await store.extend({ worker: 'worker', lease: 10_000, held })
+  } while (cursor !== undefined)
+  expect(asked.size).toBe(30)
+})
+
+test('receipts are forgotten when no parcel is left', async () => {
+  const sharded = await threeShards()
+  const [home, annex] = sharded.parts
+  const job = await away(sharded)
+  await new Homecoming(home).held(failing(annex, 'forgetMoved', 'before'), 'worker', [job])
+  await sharded.clock.advance(2 * 3_600_000)
+  const homecoming = new Homecoming(home)
+  await homecoming.forgetReceipts(sharded.parts)
+  expect(await home.ask('overdue', 'receipts', 10)).toEqual(['traveller'])
+  await annex.forgetMoved(['traveller'])
+  await homecoming.forgetReceipts(sharded.parts)
+  expect(await home.ask('overdue', 'receipts', 10)).toEqual([])
+})
+
 test('what a worker does not hold stays', async () => {
   const sharded = await threeShards()
   const [home, annex] = sharded.parts
@@ -151,6 +236,21 @@ test('an insert that is done again finds the job at home', async () => {
   for (const job of await claim(store, 30)) await settle(store, job, complete(), { inserts: [child()] })
   const again = await store.insert(jobs)
   expect(again).toEqual(jobs.map(() => ({ status: 'duplicate', state: 'completed' })))
+  const tagged = await store.insert(jobs.map((job) => ({ ...job, tags: ['again'] })))
+  expect(tagged).toEqual(again)
+})
+
+test('an insert that is done again after a limit was set finds the job on its annex', async () => {
+  const { store } = await threeShards()
+  const jobs = newJobs(30)
+  await store.insert(jobs)
+  expect(await claim(store, 30)).toHaveLength(30)
+  await store.configure({
+    gate: { of: 'queue', name: 'main' },
+    change: { limit: { concurrency: 100 } },
+    declared: false,
+  })
+  expect(await store.insert(jobs)).toEqual(jobs.map(() => ({ status: 'duplicate', state: 'running' })))
 })
 
 test('jobs that a handler adds come with its end, or not at all', async () => {

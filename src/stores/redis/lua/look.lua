@@ -160,6 +160,18 @@ answers.scores = function(set, ...)
   return call('ZMSCORE', named(set), ...)
 end
 
+-- Those whose time is over, of a set by time.
+answers.overdue = function(set, size)
+  return call('ZRANGEBYSCORE', named(set), '-inf', now, 'LIMIT', 0, size)
+end
+
+-- Whether a job was here and has moved to another shard.
+answers.stubs = function(...)
+  local found = {}
+  for i, handle in ipairs({ ... }) do found[i] = isStub(of('j', handle)) and 1 or 0 end
+  return found
+end
+
 answers.members = function(set)
   return call('SMEMBERS', named(set))
 end

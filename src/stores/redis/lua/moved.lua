@@ -1,4 +1,4 @@
--- Forgets parcels that have arrived elsewhere, and what is left of those that moved long ago: stubs here, receipts there. ARGV: now,
+-- Forgets parcels that have arrived elsewhere, and stubs of those that moved long ago. ARGV: now,
 -- then the ids of jobs whose parcels are to be forgotten.
 local now = clock(ARGV[1])
 for i = 2, #ARGV do call('HDEL', named('parcels'), ARGV[i]) end
@@ -6,5 +6,4 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', named('stubs'), '-inf', now, 'LIMI
   if isStub(of('j', handle)) then call('HDEL', hashOf('j', handle), fieldOf(handle)) end
   call('ZREM', named('stubs'), handle)
 end
-for _, id in ipairs(call('ZRANGEBYSCORE', named('receipts'), '-inf', now, 'LIMIT', 0, 1000)) do call('ZREM', named('receipts'), id) end
 return 'OK'

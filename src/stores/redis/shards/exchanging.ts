@@ -9,6 +9,7 @@ import type {
   SettleResult,
 } from '../../../core/store.js'
 import type { ShardStore } from '../shard-store.js'
+import { keepLatest } from './moves.js'
 import { tokenAt, tokenParts } from './placing.js'
 
 export class Exchanging {
@@ -16,6 +17,8 @@ export class Exchanging {
   /** Where a claim begins, by its token: asked again, it is to meet the shards in the same order. */
   readonly #starts = new Map<string, number>()
   #turn = 0
+  /** Of claims that failed in part: what the shards that answered gave, by token and shard. */
+  readonly #given = new Map<string, ExchangeResult>()
   /** Of exchanges that failed in part: what became of the settlements that did not, by their tokens. */
   readonly #settled = new Map<string, SettleResult>()
   /** The shard that is about to get jobs, while it says so: a claim may go along with them. */
@@ -44,19 +47,20 @@ export class Exchanging {
       note(results, part, settled)
     })
     const ends = await Promise.allSettled([claiming, ...settling])
-    const failed = ends.find((end) => end.status === 'rejected')
-    if (failed !== undefined) {
+    try {
+      const failed = ends.find((end) => end.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
+      const found = claim && (await this.#claimOn(first, request, (await claiming) as ExchangeResult))
+      return { ...(found ?? nothing), settled: results.map((result) => result ?? 'lost') }
+    } catch (error) {
       this.#remember(settlements, results)
-      throw failed.reason
+      throw error
     }
-    const found =
-      claim === undefined ? nothing : await this.#claimOn(first, request, (await claiming) as ExchangeResult)
-    return { ...found, settled: results.map((result) => result ?? 'lost') }
   }
 
   /** What is left of the room is for the next shards. */
   async #claimOn(first: number, request: ExchangeRequest, found: ExchangeResult): Promise<ExchangeResult> {
-    const { room } = request.claim as ClaimRequest
+    const { room, token } = request.claim as ClaimRequest
     const claimed: ClaimedJob[] = [...found.claimed]
     let opens = found.opens
     for (let i = 1; i < this.#shards.length; i++) {
@@ -66,9 +70,11 @@ export class Exchanging {
       claimed.push(...next.claimed)
       if (next.opens !== undefined) opens = Math.min(opens ?? next.opens, next.opens)
     }
+    for (const shard of this.#shards.keys()) this.#given.delete(`${shard} ${token}`)
     return { settled: [], claimed, opens }
   }
 
+  /** A shard that has answered is not asked again for the same claim. */
   async #claimFrom(
     shard: number,
     room: Room,
@@ -77,7 +83,10 @@ export class Exchanging {
     results: Results,
   ): Promise<ExchangeResult> {
     const store = this.#shards[shard] as ShardStore
-    const asked = this.#asked(shard, claim as ClaimRequest, room)
+    const name = `${shard} ${claim?.token}`
+    const given = this.#given.get(name)
+    if (given !== undefined && part.length === 0) return given
+    const asked = given === undefined ? this.#asked(shard, claim as ClaimRequest, room) : undefined
     if (asked === undefined && part.length === 0) return nothing
     const inner = {
       worker,
@@ -89,7 +98,10 @@ export class Exchanging {
     note(results, part, settled)
     // They were made for us.
     for (const job of claimed as readonly { token: string }[]) job.token = tokenAt(shard, job.token)
-    return { settled: [], claimed, opens }
+    const result = given ?? { settled: [], claimed, opens }
+    this.#given.set(name, result)
+    keepLatest(this.#given)
+    return result
   }
 
   /** Queues with limits are claimed from at home only. */
@@ -153,16 +165,6 @@ function note(results: Results, part: readonly Placed[], settled: readonly Settl
 }
 
 const nothing: ExchangeResult = { settled: [], claimed: [], opens: undefined }
-
-/** What is asked again is asked soon. */
-const mostKept = 10_000
-
-export function keepLatest(kept: Map<string, unknown>): void {
-  for (const oldest of kept.keys()) {
-    if (kept.size <= mostKept) return
-    kept.delete(oldest)
-  }
-}
 
 function sizeOf({ shared, own }: Room): number {
   return own.reduce((sum, slots) => sum + slots, shared)

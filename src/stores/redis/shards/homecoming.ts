@@ -7,17 +7,18 @@
 import { bounds } from '../../../core/bounds.js'
 import { MillraceError } from '../../../core/errors.js'
 import type { LeasedJob } from '../../../core/store.js'
-import { newToken } from '../../../system/ids.js'
 import type { Entry } from '../../ledger/entry.js'
 import { start } from '../../ledger/shelf.js'
+import { readToken } from '../../ledger/token.js'
 import { Needs } from '../../page/needs.js'
 import type { PagedTables } from '../../page/tables.js'
 import type { Deeds } from '../page/deeds.js'
 import type { ShardStore } from '../shard-store.js'
 import { handleOf } from '../ticket.js'
 import { type Parcel, pack, unpack } from './parcel.js'
+import { shardOf } from './placing.js'
 
-/** Later than this, home asks for it to be sent again; so much longer it keeps receipts. Clocks of nodes differ by less. */
+/** Later than this, home asks for it to be sent again; receipts it keeps for longer. Clocks of nodes differ by less. */
 const late = 60_000
 const receiptFor = 3_600_000
 
@@ -53,19 +54,65 @@ export class Homecoming {
         tables.each(jobs, ({ id, token }) => {
           const entry = tables.jobs.get(id)
           const mayTake = holder !== undefined && !(rescue && holder.expiresAt > now)
-          if (mayTake && tables.isHeld(entry, holder, token)) parcels.push(pack(tables, entry, newToken()))
+          if (mayTake && tables.isHeld(entry, holder, token))
+            parcels.push(pack(tables, entry, claimAtHome(id, token)))
           else if (entry === undefined)
             parcels.push(...again(tables, id, (parcel) => parcel.lease?.token === token))
         })
         return parcels
       },
     )
+    const missing = jobs.filter(({ id }) => !tokens.has(id))
+    if (missing.length > 0)
+      for (const [id, token] of await this.#brought(worker, missing)) tokens.set(id, token)
     return new Map(
       jobs.flatMap(({ id, token }) => {
         const there = tokens.get(id)
         return there === undefined ? [] : [[token, there]]
       }),
     )
+  }
+
+  /** Those of the worker that somebody else brought home for it. */
+  #brought(worker: string, jobs: readonly LeasedJob[]): Promise<[id: string, token: string][]> {
+    const needs = new Needs()
+    for (const { id } of jobs) needs.key('job', id)
+    return this.#home.work(
+      (tables) => {
+        const found: [string, string][] = []
+        tables.each(jobs, ({ id, token }) => {
+          const entry = tables.jobs.get(id)
+          if (entry?.lease?.worker.id === worker && entry.lease.token === claimAtHome(id, token))
+            found.push([id, tables.tokenOf(entry, entry.lease)])
+        })
+        return found
+      },
+      { needs },
+    )
+  }
+
+  /** Brings those that are on their way, and tells which may be at home now. */
+  async finish(annex: ShardStore, ids: readonly string[]): Promise<readonly string[]> {
+    const parcels = await annex.ask<readonly (string | null)[]>('fields', 'parcels', ...ids)
+    const left = ids.filter((_, i) => parcels[i] !== null)
+    if (left.length > 0) await this.idle(annex, left)
+    return ids
+  }
+
+  /** Of jobs that came home long ago, once no parcel is left that could bring them again. */
+  async forgetReceipts(shards: readonly ShardStore[]): Promise<void> {
+    const ids = await this.#home.ask<readonly string[]>('overdue', 'receipts', bounds.batch)
+    const lists = await Promise.all(
+      shards.map(async (annex, i) => {
+        const part = ids.filter((id) => i > 0 && shardOf(id, shards.length) === i)
+        if (part.length === 0) return []
+        const parcels = await annex.ask<readonly (string | null)[]>('fields', 'parcels', ...part)
+        return part.filter((_, at) => parcels[at] === null)
+      }),
+    )
+    const over = lists.flat()
+    if (over.length === 0) return
+    await this.#home.work(() => {}, { also: (_, deeds) => deeds.call('ZREM', 'receipts', ...over) })
   }
 
   /** Jobs that do not run, whatever their state. */
@@ -141,6 +188,11 @@ export class Homecoming {
     )
     return new Map(arrived.came.map(({ id, token }) => [id, token]))
   }
+}
+
+/** What a job's claim is at home, by the token that its worker has: its own, for others of that claim may come from elsewhere. */
+function claimAtHome(id: string, token: string): string {
+  return `${readToken(id, token)?.claim}-${id}`
 }
 
 /** One that is on its way, sent once more. */

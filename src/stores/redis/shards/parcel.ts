@@ -83,7 +83,10 @@ function runAgain(
   entry: Entry,
   { worker: id, expiresAt, at, claim }: ParcelLease,
 ): void {
-  const worker = tables.workers.get(id) ?? tables.workers.renew(id, expiresAt)
+  const known = tables.workers.get(id)
+  // One that was idle here is known for longer than it may hold jobs.
+  const isShorter = known !== undefined && expiresAt > tables.page.now && expiresAt < known.expiresAt
+  const worker = known === undefined || isShorter ? tables.workers.renew(id, expiresAt) : known
   entry.kind.states.running++
   entry.state = 'running'
   worker.newLease(claim, at).add(entry)

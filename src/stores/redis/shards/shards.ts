@@ -9,6 +9,7 @@ import type {
   ExchangeResult,
   ExtendRequest,
   ExtendResult,
+  Held,
   InsertResult,
   JobPage,
   JobQuery,
@@ -17,14 +18,17 @@ import type {
   Selector,
   Setting,
   Signal,
+  Stray,
   SweepReport,
   SweepRequest,
 } from '../../../core/store.js'
+import type { PagedTables } from '../../page/tables.js'
 import type { CompiledOptions } from '../options.js'
 import { ShardStore } from '../shard-store.js'
-import { Exchanging, keepLatest } from './exchanging.js'
+import { Exchanging } from './exchanging.js'
 import { Homecoming } from './homecoming.js'
 import { mergeCauses, mergeCounts, mergeList, notOurs } from './merging.js'
+import { Moves } from './moves.js'
 import {
   actsAmongOthers,
   endsAmongOthers,
@@ -46,8 +50,7 @@ export class Shards {
   readonly #exchanging: Exchanging
   readonly #homecoming: Homecoming
   readonly #referral: Referral
-  /** Tokens at home of jobs that came home while they ran, by those that their worker has. */
-  readonly #moved = new Map<string, string>()
+  readonly #moves = new Moves()
   /** How many finished jobs each may keep. */
   #keep: readonly SweepRequest['keep'][] = []
   #thoroughAt = 0
@@ -88,7 +91,7 @@ export class Shards {
   /** Atomic for each shard. */
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
     if (tx !== undefined) return this.#home.insert(jobs, tx)
-    const places = jobs.map((job) => (this.#isSpread(job) ? shardOf(job.id, this.#shards.length) : 0))
+    const places = jobs.map((job) => (isLonely(job) ? shardOf(job.id, this.#shards.length) : 0))
     const results = new Array<InsertResult>(jobs.length)
     await Promise.all(
       [...new Set(places)].map(async (shard) => {
@@ -101,18 +104,24 @@ export class Shards {
     return results
   }
 
-  #isSpread(job: NewJob): boolean {
-    return isLonely(job) && !this.#home.limited.has(job.queue)
-  }
-
   async #insertAt(shard: number, jobs: readonly NewJob[]): Promise<InsertResult[]> {
     if (shard === 0) return this.#home.insert(jobs)
-    const results = await (this.#shards[shard] as ShardStore).insertIf(
-      ({ kinds }) => jobs.every((job) => !kinds.of(job).queue.traffic),
-      jobs,
+    const annex = this.#shards[shard] as ShardStore
+    const isLimited = jobs.some(({ queue }) => this.#home.limited.has(queue))
+    const hasNone = ({ kinds }: PagedTables) => jobs.every((job) => !kinds.of(job).queue.traffic)
+    const results = isLimited ? undefined : await annex.insertIf(hasNone, jobs)
+    return results === undefined ? this.#insertAtHome(annex, jobs) : this.#withStates(jobs, results)
+  }
+
+  /** Limits are minded at home; what was inserted before there were any stays where it is. */
+  async #insertAtHome(annex: ShardStore, jobs: readonly NewJob[]): Promise<InsertResult[]> {
+    const known = await annex.get(jobs.map(({ id }) => id))
+    const inserted = (await this.#home.insert(jobs.filter((_, i) => known[i] === undefined))).values()
+    return known.map((record) =>
+      record === undefined
+        ? (inserted.next().value as InsertResult)
+        : { status: 'duplicate', state: record.state },
     )
-    if (results === undefined) return this.#home.insert(jobs)
-    return this.#withStates(jobs, results)
   }
 
   /** Of jobs that have come home since they were inserted, only home knows. */
@@ -139,39 +148,65 @@ export class Shards {
   /** What is closed by how jobs ended the annexes have to know before they hand out more. */
   async #closing({ claim, ...request }: ExchangeRequest): Promise<ExchangeResult> {
     const ended = await this.#exchange({ ...request, claim: undefined })
-    await this.#refer()
-    if (claim === undefined) return ended
-    return { ...(await this.#exchange({ ...request, settlements: [], claim })), settled: ended.settled }
+    // What has ended has ended, whatever comes next. Annexes that were not told now are told by a sweep.
+    const claimed = this.#refer()
+      .then(() => claim && this.#exchange({ ...request, settlements: [], claim }))
+      .catch(() => undefined)
+    return { claimed: [], opens: undefined, ...(await claimed), settled: ended.settled }
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    if (this.#moved.size === 0) return this.#exchanging.exchange(request)
-    const settlements = request.settlements.map((settlement) => this.#translated(settlement))
+    await this.#moves.over(request.settlements)
+    const settlements = request.settlements.map((settlement) => this.#moves.atHome(settlement))
     const result = await this.#exchanging.exchange({ ...request, settlements })
-    for (const { token } of request.settlements) this.#moved.delete(token)
+    for (const settlement of request.settlements) this.#moves.forget(settlement)
     return result
   }
 
   async extend(request: ExtendRequest): Promise<ExtendResult> {
-    const { worker, lease, inventory } = request
-    const related = request.held.filter(actsAmongOthers)
+    const { worker, held } = request
+    const related = held.filter(actsAmongOthers)
     if (related.length > 0) await this.#bringHome(worker, related)
-    const held = request.held.map((job) => this.#translated(job))
-    const leaving = inventory?.leaving.map((job) => this.#translated(job)) ?? []
-    const parts = this.#shards.map((_, shard) => ({
-      held: this.#partOf(shard, held),
-      inventory: inventory && { ...inventory, leaving: this.#partOf(shard, leaving) },
-    }))
-    const results = await Promise.all(
-      parts.map(async (part, shard) => {
-        const result = await (this.#shards[shard] as ShardStore).extend({ worker, lease, ...part })
-        return {
-          ...result,
-          strays: result.strays.map((stray) => ({ ...stray, token: tokenAt(shard, stray.token) })),
-        }
+    await this.#moves.over(held)
+    const sent = held.map((job) => this.#moves.atHome(job))
+    const result = await this.#extend({ ...request, held: sent })
+    // Those that set out meanwhile their annex did not know any more: home does.
+    const lost = new Set(result.lost)
+    const moved = held.filter((job, i) => lost.has(job.id) && sent[i] === job && this.#moves.hasBegun(job))
+    if (moved.length === 0) return result
+    const others = result.lost.filter((id) => moved.every((job) => job.id !== id))
+    const { lease } = request
+    return mergeExtends([{ ...result, lost: others }, await this.extend({ worker, lease, held: moved })])
+  }
+
+  async #extend({ worker, lease, held, inventory }: ExtendRequest): Promise<ExtendResult> {
+    const leaving = inventory?.leaving.map((job) => this.#moves.atHome(job)) ?? []
+    const parts = this.#shards.map((_, i) => this.#partOf(i, held))
+    const results = await Promise.allSettled(
+      this.#shards.map(async (shard, i) => {
+        const part = parts[i] as Held[]
+        // What is written of a few jobs renews no others.
+        if (inventory === undefined && held.length > 0 && part.length === 0) return undefined
+        const own = inventory && { ...inventory, leaving: this.#partOf(i, leaving) }
+        const result = await shard.extend({ worker, lease, held: part, inventory: own })
+        return { ...result, strays: this.#strays(i, result.strays) }
       }),
     )
-    return mergeExtends(results)
+    // One that cannot be reached and has none of the jobs is no reason to give them up.
+    const failed = results.findIndex(
+      ({ status }, i) => status === 'rejected' && (parts[i] as Held[]).length > 0,
+    )
+    const isAnswered = results.some(({ status }) => status === 'fulfilled')
+    const reason = results[isAnswered ? failed : 0]
+    if (reason?.status === 'rejected') throw reason.reason
+    return mergeExtends(results.flatMap((end) => (end.status === 'fulfilled' && end.value) || []))
+  }
+
+  /** As their worker knows them; those that are on their way are none. */
+  #strays(shard: number, strays: readonly Stray[]): Stray[] {
+    return strays
+      .filter(({ id }) => !this.#moves.isUnderWay(id))
+      .map((stray) => this.#moves.asBefore({ ...stray, token: tokenAt(shard, stray.token) }))
   }
 
   #partOf<T extends LeasedJob>(shard: number, jobs: readonly T[]): T[] {
@@ -181,23 +216,27 @@ export class Shards {
     })
   }
 
-  #translated<T extends LeasedJob>(job: T): T {
-    const token = this.#moved.get(job.token)
-    return token === undefined ? job : { ...job, token }
-  }
-
   async #bringHome(worker: string, jobs: readonly LeasedJob[], rescue = false): Promise<void> {
     const shardIn = ({ token }: LeasedJob) => tokenParts(token, this.#shards.length)[0]
-    const away = jobs.filter((job) => shardIn(job) > 0 && !this.#moved.has(job.token))
-    const shards = new Set(away.map(shardIn))
+    const away = this.#moves.notYet(jobs).filter((job) => shardIn(job) > 0)
     await Promise.all(
-      [...shards].map(async (shard) => {
-        const part = this.#partOf(shard, away)
-        const tokens = await this.#homecoming.held(this.#shards[shard] as ShardStore, worker, part, rescue)
-        for (const [token, there] of tokens) this.#moved.set(tokenAt(shard, token), tokenAt(0, there))
-        keepLatest(this.#moved)
+      [...new Set(away.map(shardIn))].map((shard) => {
+        const part = away.filter((job) => shardIn(job) === shard)
+        return this.#moves.begin(part, this.#bring(shard, worker, part, rescue))
       }),
     )
+    await this.#moves.over(jobs)
+  }
+
+  async #bring(
+    shard: number,
+    worker: string,
+    jobs: readonly LeasedJob[],
+    rescue: boolean,
+  ): Promise<Map<string, string>> {
+    const annex = this.#shards[shard] as ShardStore
+    const tokens = await this.#homecoming.held(annex, worker, this.#partOf(shard, jobs), rescue)
+    return new Map([...tokens].map(([token, there]) => [tokenAt(shard, token), tokenAt(0, there)]))
   }
 
   /** Each shard does as much as is asked for. Where it is only now and then, so is what home and annexes have to do with each other. */
@@ -206,6 +245,7 @@ export class Shards {
     if (isThorough) {
       await this.#refer()
       this.#keep = await shareOfKept(this.#shards, request.keep)
+      await this.#homecoming.forgetReceipts(this.#shards)
     }
     const reports = await Promise.all(
       this.#shards.map(async (shard, i) => {
@@ -239,16 +279,21 @@ export class Shards {
   async operate(selector: Selector, command: Command): Promise<OperateReport> {
     if ('ids' in selector) return this.#operateOn(selector.ids, command)
     const [at, cursor] = readCursor(selector.cursor, this.#shards.length)
-    const shard = this.#shards[at] as ShardStore
+    const shard = this.#homeLast[at] as ShardStore
     const inner = { ...selector, cursor }
     const report =
-      at > 0 && needsHome(command)
+      shard !== this.#home && needsHome(command)
         ? await this.#operateOnList(shard, inner, command)
         : await shard.operate(inner, command)
     return { ...report, cursor: nextCursor(at, report.cursor, this.#shards.length) }
   }
 
-  /** Each is where its id says, or at home. */
+  /** Jobs only ever move home: whoever goes there last misses none. */
+  get #homeLast(): readonly ShardStore[] {
+    return [...this.#shards.slice(1), this.#home]
+  }
+
+  /** Each is where its id says, at home, or on its way there. */
   async #operateOn(ids: readonly string[], command: Command): Promise<OperateReport> {
     const parts = this.#shards.map((_, shard) =>
       shard === 0 ? [] : ids.filter((id) => shardOf(id, this.#shards.length) === shard),
@@ -267,7 +312,11 @@ export class Shards {
     const rest = ids.filter((id) => !done.has(id))
     if (rest.length === 0) return { ...away, missing: [] }
     const atHome = await this.#home.operate({ ids: rest }, later(command, away.affected.length))
-    return mergeOperations([{ ...away, missing: [] }, atHome])
+    const first = mergeOperations([{ ...away, missing: [] }, atHome])
+    const arrived = await this.#finishMoves(atHome.missing)
+    if (arrived.length === 0) return first
+    const then = await this.#home.operate({ ids: arrived }, later(command, first.affected.length))
+    return mergeOperations([{ ...first, missing: first.missing.filter((id) => !arrived.includes(id)) }, then])
   }
 
   async #operateOnList(shard: ShardStore, query: JobQuery, command: Command): Promise<OperateReport> {
@@ -299,17 +348,37 @@ export class Shards {
     const rest = ids.filter((id) => !found.has(id))
     if (rest.length > 0)
       for (const record of await this.#home.get(rest)) if (record !== undefined) found.set(record.id, record)
+    const arrived = await this.#finishMoves(rest.filter((id) => !found.has(id)))
+    if (arrived.length > 0)
+      for (const record of await this.#home.get(arrived))
+        if (record !== undefined) found.set(record.id, record)
     return ids.map((id) => found.get(id))
+  }
+
+  /** Of jobs that were found nowhere, those that may be at home now. */
+  async #finishMoves(ids: readonly string[]): Promise<string[]> {
+    const shards = this.#shards.length
+    const lists = await Promise.all(
+      this.#shards.map(async (annex, i) => {
+        const part = ids.filter((id) => i > 0 && shardOf(id, shards) === i)
+        return part.length === 0 ? [] : this.#homecoming.finish(annex, part)
+      }),
+    )
+    return lists.flat()
   }
 
   async trail(id: string): Promise<JobTrail | undefined> {
     const shard = this.#shards[shardOf(id, this.#shards.length)] as ShardStore
-    return (await shard.trail(id)) ?? (shard === this.#home ? undefined : this.#home.trail(id))
+    const there = await shard.trail(id)
+    if (there !== undefined || shard === this.#home) return there
+    const atHome = await this.#home.trail(id)
+    if (atHome !== undefined || (await this.#finishMoves([id])).length === 0) return atHome
+    return this.#home.trail(id)
   }
 
   list(query: JobQuery): Promise<JobPage> {
     return mergeList(
-      this.#shards.map((shard) => (part: JobQuery) => shard.list(part)),
+      this.#homeLast.map((shard) => (part: JobQuery) => shard.list(part)),
       query,
     )
   }
