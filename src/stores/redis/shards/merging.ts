@@ -99,10 +99,19 @@ export function notOurs(cursor: string): MillraceError {
 
 const nothing: JobPage = { jobs: [], cursor: undefined }
 
+/** One shard after the other, until the page is full. */
 async function listInTurn(shards: readonly List[], query: JobQuery, cursors: Cursors): Promise<JobPage> {
-  const at = cursors.findIndex((cursor) => cursor !== null)
-  const { jobs, cursor } = await (shards[at] as List)({ ...query, cursor: cursors[at] || undefined })
-  const next = cursors.map((known, i) => (i === at ? (cursor ?? null) : known))
+  const jobs: JobRecord[] = []
+  const next = [...cursors]
+  for (const [at, list] of shards.entries()) {
+    const cursor = next[at]
+    if (cursor === null || cursor === undefined) continue
+    if (jobs.length >= query.limit) break
+    const page = await list({ ...query, limit: query.limit - jobs.length, cursor: cursor || undefined })
+    jobs.push(...page.jobs)
+    next[at] = page.cursor ?? null
+    if (page.cursor !== undefined) break
+  }
   return { jobs, cursor: next.every((left) => left === null) ? undefined : JSON.stringify(next) }
 }
 

@@ -278,14 +278,26 @@ export class Shards {
 
   async operate(selector: Selector, command: Command): Promise<OperateReport> {
     if ('ids' in selector) return this.#operateOn(selector.ids, command)
-    const [at, cursor] = readCursor(selector.cursor, this.#shards.length)
-    const shard = this.#homeLast[at] as ShardStore
-    const inner = { ...selector, cursor }
-    const report =
-      shard !== this.#home && needsHome(command)
-        ? await this.#operateOnList(shard, inner, command)
-        : await shard.operate(inner, command)
-    return { ...report, cursor: nextCursor(at, report.cursor, this.#shards.length) }
+    const shards = this.#homeLast
+    const [first, start] = readCursor(selector.cursor, shards.length)
+    let sum = mergeOperations([])
+    for (let at = first, cursor = start; at < shards.length; at++, cursor = undefined) {
+      const query = { ...selector, limit: selector.limit - touchedBy(sum), cursor }
+      const report = await this.#operateAt(
+        shards[at] as ShardStore,
+        query,
+        later(command, sum.affected.length),
+      )
+      sum = mergeOperations([sum, report])
+      if (report.cursor !== undefined) return { ...sum, cursor: `${at}:${report.cursor}` }
+      if (touchedBy(sum) >= selector.limit && at + 1 < shards.length) return { ...sum, cursor: `${at + 1}:` }
+    }
+    return sum
+  }
+
+  #operateAt(shard: ShardStore, query: JobQuery, command: Command): Promise<OperateReport> {
+    if (shard === this.#home || !needsHome(command)) return shard.operate(query, command)
+    return this.#operateOnList(shard, query, command)
   }
 
   /** Jobs only ever move home: whoever goes there last misses none. */
@@ -316,7 +328,8 @@ export class Shards {
     const arrived = await this.#finishMoves(atHome.missing)
     if (arrived.length === 0) return first
     const then = await this.#home.operate({ ids: arrived }, later(command, first.affected.length))
-    return mergeOperations([{ ...first, missing: first.missing.filter((id) => !arrived.includes(id)) }, then])
+    const found = new Set(arrived.filter((id) => !then.missing.includes(id)))
+    return { ...mergeOperations([first, then]), missing: first.missing.filter((id) => !found.has(id)) }
   }
 
   async #operateOnList(shard: ShardStore, query: JobQuery, command: Command): Promise<OperateReport> {
@@ -408,6 +421,10 @@ export class Shards {
   }
 }
 
+function touchedBy({ affected, asked, refused }: OperateReport): number {
+  return affected.length + asked.length + refused.length
+}
+
 function needsHome(command: Command): boolean {
   return command.do === 'seal' || (command.do === 'retry' && relates(command.change))
 }
@@ -422,10 +439,4 @@ function readCursor(cursor: string | undefined, shards: number): [shard: number,
   const [, shard, inner] = /^(\d+):(.*)$/s.exec(cursor) ?? []
   if (shard === undefined || Number(shard) >= shards) throw notOurs(cursor)
   return [Number(shard), inner || undefined]
-}
-
-/** One shard after the other. */
-function nextCursor(at: number, cursor: string | undefined, shards: number): string | undefined {
-  if (cursor !== undefined) return `${at}:${cursor}`
-  return at + 1 < shards ? `${at + 1}:` : undefined
 }
