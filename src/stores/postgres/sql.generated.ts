@@ -1063,7 +1063,7 @@ $$;
 export const prune = `
 -- prune(now, most, keep) -> int: deletes up to \`most\` jobs in \`done\`: those that have expired and, when there are far more
 -- completed ones than are to be kept, the ones closest to their expiry. Returns how many. The few others that are too many
--- are left to the desk, which knows which of them are needed.
+-- are left to the desk, which knows which of them are needed, and so are those that come after one that ended at the desk.
 CREATE OR REPLACE FUNCTION {schema}.prune_{set}(now bigint, most int, keep bigint) RETURNS int
 LANGUAGE plpgsql
 {steady}
@@ -1073,6 +1073,7 @@ DECLARE
   sep CONSTANT text := chr(30);
   at bigint := coalesce(now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
   excess bigint;
+  others float8;  -- when the first of those expires that ended at the desk
   runs refcursor; run record; size bigint;
   firsts bigint[] := '{}'; lasts bigint[] := '{}'; untils bigint[] := '{}'; whole bigint[] := '{}';
   pruned int := 0;
@@ -1080,13 +1081,15 @@ DECLARE
 BEGIN
   SELECT sum(t.completed) - keep INTO excess
   FROM (SELECT completed FROM {schema}.tallied UNION ALL SELECT completed FROM {schema}.tally) t;
-  IF coalesce(excess, 0) <= most THEN excess := 0; END IF;
+  IF coalesce(excess, 0) <= most THEN excess := 0;
+  ELSE SELECT j.rank INTO others FROM {schema}.job j WHERE j.state = 5 ORDER BY j.rank, j.seq LIMIT 1;
+  END IF;
 
   OPEN runs FOR SELECT d.first, d.last, d.expires_at, d.results FROM {schema}.done d
     ORDER BY d.expires_at, d.last FOR UPDATE SKIP LOCKED;
   WHILE pruned < most LOOP
     FETCH runs INTO run;
-    EXIT WHEN NOT FOUND OR run.expires_at > at AND pruned >= excess;
+    EXIT WHEN NOT FOUND OR run.expires_at > at AND (pruned >= excess OR run.expires_at > others);
     size := least(run.last - run.first + 1, most - pruned);
     firsts := firsts || run.first;
     lasts := lasts || (run.first + size - 1);

@@ -12,6 +12,7 @@ import {
   insertOne,
   lease,
   listAll,
+  newJob,
   retention,
   retryIn,
   running,
@@ -177,6 +178,17 @@ export function sweepExpired(test: Test): void {
     const { completed, dead } = await statesOf(store)
     assert.deepEqual([completed, dead], [0, 0])
     assert.deepEqual(await store.causes(), [])
+  })
+
+  test('beyond the count, it does not matter with what a job ended', async ({ store }) => {
+    await insertMany(store, 2)
+    const [first, second] = (await claim(store, 2)) as [ClaimedJob, ClaimedJob]
+    await settle(store, first, complete('1', { completed: 10, dead: 0 }), {
+      inserts: [newJob({ delay: 1_000 })],
+    })
+    await settle(store, second, complete('1', { completed: 10_000, dead: 0 }))
+    await sweep(store, { limit: 1, keep: { completed: 0, dead: 0 } })
+    assert.deepEqual([await exists(store, first.id), await exists(store, second.id)], [false, true])
   })
 
   test('age and count together remove each job once', async ({ store, advance }) => {
