@@ -47,6 +47,15 @@ export function twice(repeated: Script): void {
   })
 }
 
+/** The run with this number, from 1 on, never gets to the server. */
+export function failing(awaited: Script, number: number, error: Error): void {
+  let runs = 0
+  intercept(async (run, script) => {
+    if (script === awaited && ++runs === number) throw error
+    return run()
+  })
+}
+
 /** Once, right before the script runs. */
 export function before(awaited: Script, work: () => Promise<void>): void {
   let isDone = false

@@ -1,7 +1,9 @@
 /** Jobs that have to do with nothing but themselves are on all shards, and are found on each. */
 import type { ClaimedJob, Store } from 'millrace'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import type { ExchangeResult } from '../../../src/core/store.js'
 import type { Dedupe } from '../../../src/core/traffic/dedupe.js'
+import { scripts } from '../../../src/stores/redis/scripts.js'
 import { shardOf } from '../../../src/stores/redis/shards/placing.js'
 import {
   claim,
@@ -21,6 +23,7 @@ import {
   stateOf,
   sweep,
 } from '../../../src/testing/conformance/helpers.js'
+import { failing, watchScripts } from '../intercept.js'
 import { codeOf } from '../redis.js'
 import { threeShards } from './shards.js'
 
@@ -58,6 +61,35 @@ test('a claim that is asked for again tells of the same jobs', async () => {
   const request = { worker: 'worker', settlements: [], claim: claimRequest(20) }
   const { claimed } = await store.exchange(request)
   expect(sorted(idsOf((await store.exchange(request)).claimed))).toEqual(sorted(idsOf(claimed)))
+})
+
+test('a claim that failed at one shard tells of the same jobs when it is asked for again, and of the rest', async () => {
+  const { store } = await threeShards()
+  const ids = await insertMany(store, 30)
+  const away = new Error('away')
+  failing(scripts.exchange, 2, away)
+  const request = { worker: 'worker', settlements: [], claim: claimRequest(100) }
+  await expect(store.exchange(request)).rejects.toBe(away)
+  expect(await pendingIn(store)).toBeLessThan(30)
+  const { claimed } = await store.exchange(request)
+  expect(sorted(idsOf(claimed))).toEqual(sorted(ids))
+  for (const job of claimed) expect(await settle(store, job, complete())).toBe('applied')
+})
+
+test('a claim goes out along with the jobs that announced it', async () => {
+  const { store } = await threeShards()
+  const names = watchScripts()
+  const sent: string[][] = []
+  let claiming: Promise<ExchangeResult> | undefined
+  const stop = store.subscribe(({ type }) => {
+    if (type !== 'arriving') return
+    claiming = store.exchange({ worker: 'worker', settlements: [], claim: claimRequest(1) })
+    sent.push([...names])
+  })
+  onTestFinished(stop)
+  const ids = await insertMany(store, 1)
+  expect(sent).toEqual([['insert', 'exchange']])
+  expect(idsOf((await claiming)?.claimed ?? [])).toEqual(ids)
 })
 
 test('an insert that is done again finds what it has inserted', async () => {

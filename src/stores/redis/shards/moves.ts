@@ -32,10 +32,10 @@ export class Moves {
     }
   }
 
-  /** None of them is on its way any more. */
-  async over(jobs: readonly LeasedJob[]): Promise<void> {
-    if (this.#underWay.size === 0) return
-    await Promise.all(jobs.map(({ token }) => this.#underWay.get(token)?.over))
+  /** None of them is on its way any more. Undefined where nobody has to wait for that: what comes next may go out at once. */
+  over(jobs: readonly LeasedJob[]): Promise<unknown> | undefined {
+    const moves = new Set(jobs.flatMap(({ token }) => this.#underWay.get(token)?.over ?? []))
+    return moves.size === 0 ? undefined : Promise.all(moves)
   }
 
   /** As home knows it, if it is there. */

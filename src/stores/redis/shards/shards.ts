@@ -156,7 +156,9 @@ export class Shards {
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    await this.#moves.over(request.settlements)
+    const moving = this.#moves.over(request.settlements)
+    // Without a wait, a claim goes along with the insert that announced it.
+    if (moving !== undefined) await moving
     const settlements = request.settlements.map((settlement) => this.#moves.atHome(settlement))
     const result = await this.#exchanging.exchange({ ...request, settlements })
     for (const settlement of request.settlements) this.#moves.forget(settlement)
