@@ -332,7 +332,8 @@ export class Run implements JobContext {
   /** The same as it goes with its outcome: also sleeps and waits that began, which nothing else must carry past it. */
   lastReport(): Report | undefined {
     this.#lastSteps ??= this.#steps?.take()
-    const steps = [...this.stepStore.unwritten(this), ...(this.#lastSteps ?? [])]
+    const unwritten = this.stepStore.unwritten(this)
+    const steps = this.#lastSteps === undefined ? unwritten : [...unwritten, ...this.#lastSteps]
     const report = this.report()
     return steps.length === 0 ? report : { progress: undefined, logs: undefined, ...report, steps }
   }

@@ -45,6 +45,7 @@ interface Wrote {
   readonly closes?: readonly FanClose[]
 }
 
+const nothing: readonly StepRecord[] = []
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
@@ -111,6 +112,7 @@ export class StepKeeper implements StepStore {
   }
 
   unwritten(run: Run): readonly StepRecord[] {
+    if (this.#unanswered.size === 0) return nothing
     const entries = [...this.#unanswered].filter((entry) => entry.run === run)
     // Children and the step that added them are written together, or not at all.
     return entries.flatMap(({ wrote }) => (wrote.inserts === undefined ? (wrote.steps ?? []) : []))
