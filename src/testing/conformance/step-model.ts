@@ -107,8 +107,9 @@ class StepRun extends MortalRun<Event> {
     const memos = new Map(steps.map((step) => [step.name, step]))
     for (const [i, part] of program.entries()) this.#judgePart(id, part, `s${i}`, memos, result[i])
     this.#judgeRaces(id, program, memos, result)
+    const beside = losersOf(program, result)
     const order = steps
-      .filter(({ name }) => !name.startsWith('race'))
+      .filter(({ name }) => !name.startsWith('race') && !beside.has(name))
       .map(({ name }) => Number(name.slice(1).split('.')[0]))
     assert.deepEqual(
       order,
@@ -252,6 +253,16 @@ class StepRun extends MortalRun<Event> {
 interface Won {
   readonly won: number
   readonly value: unknown
+}
+
+/** Steps that lost a race: the handler goes on while they still run, so they may end later than what follows. */
+function losersOf(program: readonly Part[], result: readonly unknown[]): ReadonlySet<string> {
+  const names = program.flatMap((part, i) => {
+    if (part.part !== 'race') return []
+    const { won } = result[i] as Won
+    return part.parts.flatMap((_, n) => (n === won ? [] : [`s${i}.${n}`]))
+  })
+  return new Set(names)
 }
 
 async function plainWork(turns: number): Promise<string> {
