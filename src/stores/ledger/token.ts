@@ -11,6 +11,13 @@ export interface Lease {
   readonly note: string
 }
 
+/** How an engine makes and reads them. */
+export interface Tokens {
+  make(id: string, seq: number, kind: number, claim: string, note?: string): string
+  /** Undefined for what was not made for this job, as far as the token itself tells. */
+  read(id: string, token: string): Lease | undefined
+}
+
 export function leaseToken(id: string, seq: number, kind: number, claim: string, note = ''): string {
   const place = note === '' ? `${seq}.${kind}` : `${seq}.${kind}~${note}`
   return `${place}.${checksum(place, place.length, id)}.${claim}`
@@ -43,6 +50,8 @@ function numberIn(text: string, from: number, to: number): number {
   }
   return number
 }
+
+export const checkedTokens: Tokens = { make: leaseToken, read: readToken }
 
 /** FNV-1a of the place, which ends at `end`, and the id. Guards against mistakes; against forgery the claim's token does. */
 function checksum(place: string, end: number, id: string): number {

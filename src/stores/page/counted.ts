@@ -3,7 +3,7 @@
  * the jobs themselves. So the desk reads none of their rows.
  */
 import type { ExchangeRequest, Settlement, SettleResult } from '../../core/store.js'
-import { type Lease, readToken } from '../ledger/token.js'
+import type { Lease } from '../ledger/token.js'
 import type { ParkingGate } from '../ledger/traffic.js'
 import type { PagedTables } from './tables.js'
 
@@ -12,6 +12,8 @@ export class NotCounted extends Error {}
 
 /** How an engine speaks of ends. */
 export interface EndWords {
+  /** What the settlement's token says. */
+  leaseOf(settlement: Settlement): Lease | undefined
   /** Whether nothing but that it completed has to be told of it. */
   isPlainEnd(settlement: Settlement): boolean
   /** What the server is to end by itself. No two are of the same job. `startOf`: when a claim of the worker began. */
@@ -45,7 +47,7 @@ export class Counted {
     special: ReadonlySet<string>,
     words: EndWords,
   ) {
-    const leases = settlements.map(({ id, token }) => readToken(id, token))
+    const leases = settlements.map(words.leaseOf)
     const others = new Set(special)
     // One that is repeated tells what it has left.
     if (claim !== undefined) others.add(claim.token)

@@ -1,6 +1,6 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import { Entry, storyOf } from '../ledger/entry.js'
-import { leaseToken } from '../ledger/token.js'
+import type { Tokens } from '../ledger/token.js'
 import { ParkingGate, type Place } from '../ledger/traffic.js'
 import type { Lease } from '../ledger/worker.js'
 import type { PagedKind, PagedKinds } from './kinds.js'
@@ -56,15 +56,17 @@ interface Alike {
 export class PagedHeads {
   readonly #kinds: PagedKinds
   readonly #places: PagedPlaces
+  readonly #tokens: Tokens
   readonly #bySeq = new Map<number, Head>()
   readonly #alike = new Map<string, Alike>()
   /** As they were claimed. */
   readonly #claimed: Head[] = []
   #told: ToldJobs | undefined
 
-  constructor(kinds: PagedKinds, places: PagedPlaces) {
+  constructor(kinds: PagedKinds, places: PagedPlaces, tokens: Tokens) {
     this.#kinds = kinds
     this.#places = places
+    this.#tokens = tokens
   }
 
   has(seq: number): boolean {
@@ -137,7 +139,7 @@ export class PagedHeads {
       const head = heads.next().value as Head
       const i = at.get(head.seq) as number
       const kind = (head.kind as PagedKind).num
-      jobs.tell(i, job, leaseToken(jobs.id(i), head.seq, kind, claim, head.note))
+      jobs.tell(i, job, this.#tokens.make(jobs.id(i), head.seq, kind, claim, head.note))
     }
   }
 }

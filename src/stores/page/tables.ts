@@ -11,7 +11,7 @@ import { byTime, inLine, Mailbox } from '../ledger/signal.js'
 import { Signals } from '../ledger/subscribe.js'
 import { Surplus } from '../ledger/surplus.js'
 import { type Doomed, type Selection, type ShelvedState, Tables } from '../ledger/tables.js'
-import { leaseToken, readToken } from '../ledger/token.js'
+import type { Tokens } from '../ledger/token.js'
 import { type ParkingGate, Places, type Traffic, type TrafficLine } from '../ledger/traffic.js'
 import { Waiters, waiter } from '../ledger/waiting.js'
 import type { Lease } from '../ledger/worker.js'
@@ -35,6 +35,7 @@ export interface TryOptions {
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
   readonly renewsByTaking: boolean
+  readonly tokens: Tokens
   readonly surplus: Map<FinalState, Ranked>
 }
 
@@ -69,12 +70,14 @@ export class PagedTables extends Tables {
   /** What the server ends by itself, in the words of its engine; see counted.ts. */
   ended: unknown
   readonly logs: { readonly seq: number; readonly lines: readonly LogLine[] }[] = []
+  readonly #tokens: Tokens
   #num: number | undefined
   #positions = 0
 
-  constructor(page: Page, clock: Clock, { count, renewsByTaking, surplus }: TryOptions) {
+  constructor(page: Page, clock: Clock, { count, renewsByTaking, tokens, surplus }: TryOptions) {
     super(clock)
     this.page = page
+    this.#tokens = tokens
     this.signals.subscribe((signal) => this.news.push(signal))
     const seq = (row: unknown) => (row as { seq: number }).seq
     const jobs = { item: (row: unknown) => this.jobs.ofRow(row as JobRow), seq }
@@ -92,7 +95,7 @@ export class PagedTables extends Tables {
       ),
       trafficLines: (queue, lane) => this.books.linesOf(queue, lane),
     })
-    this.heads = new PagedHeads(this.kinds, this.books)
+    this.heads = new PagedHeads(this.kinds, this.books, tokens)
     this.workers = new PagedWorkers(page, (id) => this.jobs.get(id), renewsByTaking)
     const { kinds, books: places, workers, heads } = this
     this.jobs = new PagedJobs(page, { kinds, places, workers, heads })
@@ -177,7 +180,7 @@ export class PagedTables extends Tables {
     const gates: number[] = []
     if (group !== undefined) gates.push(this.places.gate({ of: 'group', queue: job.queue, name: group }).num)
     if (key !== undefined) gates.push(this.places.gate({ of: 'key', job: job.name, name: key }).num)
-    return leaseToken(job.id, seq, (kind as PagedKind).num, lease.token, gates.join(':'))
+    return this.#tokens.make(job.id, seq, (kind as PagedKind).num, lease.token, gates.join(':'))
   }
 
   /** Whether a worker was given jobs whose ends are not just counted. `isMore`: to its engine. */
@@ -201,7 +204,7 @@ export class PagedTables extends Tables {
   }
 
   override claimOf({ id, token }: LeasedJob): string | undefined {
-    return readToken(id, token)?.claim
+    return this.#tokens.read(id, token)?.claim
   }
 
   nextSeq(): number {

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.js'
 import { MillraceError } from '../../core/errors.js'
 import type { FinalState } from '../../core/job.js'
 import type { Ranked } from '../ledger/shelf.js'
+import type { Tokens } from '../ledger/token.js'
 import { Needs } from './needs.js'
 import type { Page } from './page.js'
 import { PagedTables } from './tables.js'
@@ -18,6 +19,7 @@ export interface Trying<T> {
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
   readonly renewsByTaking: boolean
+  readonly tokens: Tokens
   /** Where the last look at surplus jobs ended; changed by the try that works. */
   readonly surplus: Map<FinalState, Ranked>
   read(needs: Needs): Promise<void>
@@ -50,12 +52,12 @@ export async function tryOn<T>(trying: Trying<T>): Promise<Done<T>> {
 }
 
 /** Undefined if it missed something. */
-function tryOnce<T>({ page, verb, count, renewsByTaking, surplus }: Trying<T>): Done<T> | undefined {
+function tryOnce<T>({ page, verb, surplus, ...options }: Trying<T>): Done<T> | undefined {
   page.needs = new Needs()
   page.found = new Needs()
   const looked = new Map(surplus)
   try {
-    const tables = new PagedTables(page, frozen(page.now), { count, renewsByTaking, surplus: looked })
+    const tables = new PagedTables(page, frozen(page.now), { ...options, surplus: looked })
     const result = verb(tables, page.now)
     if (!page.needs.isEmpty) return undefined
     for (const [state, place] of looked) surplus.set(state, place)

@@ -8,6 +8,7 @@ import { MillraceError } from '../../core/errors.js'
 import type { FinalState, NewJob } from '../../core/job.js'
 import { insertFromHandler } from '../ledger/insert.js'
 import type { Ranked } from '../ledger/shelf.js'
+import { checkedTokens } from '../ledger/token.js'
 import type { DeskOptions } from '../page/desk-options.js'
 import { Habits } from '../page/habits.js'
 import { Needs, Stale } from '../page/needs.js'
@@ -109,6 +110,7 @@ export class Desk {
       verb: locks ? afterArrivals(verb) : verb,
       count,
       renewsByTaking,
+      tokens: checkedTokens,
       surplus: this.#surplus,
       read: (needs) => {
         if (!locks) pretendPositions(page)

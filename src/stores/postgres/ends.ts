@@ -44,12 +44,13 @@ interface End {
   readonly result: string
 }
 
-function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
-  return settlements.map(({ id, token }) => readToken(id, token))
+function leaseOf({ id, token }: Settlement): Lease | undefined {
+  return readToken(id, token)
 }
 
 /** For the desk. */
 export const endWords: EndWords = {
+  leaseOf,
   isPlainEnd,
   written(ends, _worker, startOf): CountedEnds {
     const { tokens, settled, results } = endsOf(
@@ -62,7 +63,7 @@ export const endWords: EndWords = {
 
 export function endsOf(
   settlements: readonly Settlement[],
-  leases: readonly (Lease | undefined)[] = leasesOf(settlements),
+  leases: readonly (Lease | undefined)[] = settlements.map(leaseOf),
 ): Ends {
   const claims = new Set<string>()
   const kinds = new Set<number>()

@@ -1,5 +1,6 @@
 import type { StoredJob } from '../page/job-row.js'
-import { position, seqIn } from './ticket.js'
+import { separator } from '../page/separator.js'
+import { position, positionDigits, seqIn } from './ticket.js'
 
 /** What a job is, as far as it comes from whoever added it. */
 type Given = Pick<
@@ -18,33 +19,33 @@ export function writeBody({ kind, seq, created_at, ...given }: Body): string {
   return `${kind};${position(seq)};${created_at};${writeGiven(given)}`
 }
 
-/** The input comes last, so that nothing in it has to be escaped. */
+/** The input comes last, so that nothing in it has to be escaped but what stands between bodies that are sent as one text. */
 export function writeGiven(given: Given): string {
   const { max_attempts, max_crashes, input, overrides, tags, search, metadata } = given
+  const head = `${max_attempts};${max_crashes};`
+  if (input.includes(separator))
+    return `${head}${JSON.stringify([overrides, tags, search, metadata, input])}\n`
   const isBare = overrides === null && tags === null && search === null && metadata === null
-  const extras = isBare
-    ? input.length < 40
-      ? padding
-      : ''
-    : JSON.stringify([overrides, tags, search, metadata])
-  return `${max_attempts};${max_crashes};${extras}\n${input}`
+  if (!isBare) return `${head}${JSON.stringify([overrides, tags, search, metadata])}\n${input}`
+  return `${head}${input.length < 40 ? padding : ''}\n${input}`
 }
 
 export function readBody(text: string): Body {
-  const end = text.indexOf('\n')
   const a = text.indexOf(';')
-  const b = text.indexOf(';', a + 1)
+  const b = a + 1 + positionDigits
   const c = text.indexOf(';', b + 1)
   const d = text.indexOf(';', c + 1)
   const e = text.indexOf(';', d + 1)
-  const [overrides, tags, search, metadata] = text[e + 1] === '[' ? readExtras(text.slice(e + 1, end)) : none
+  const end = text.indexOf('\n', e + 1)
+  const [overrides, tags, search, metadata, escaped] =
+    text[e + 1] === '[' ? readExtras(text.slice(e + 1, end)) : none
   return {
-    kind: Number(text.slice(0, a)),
-    seq: seqIn(text.slice(a + 1, b)),
-    created_at: Number(text.slice(b + 1, c)),
-    max_attempts: Number(text.slice(c + 1, d)),
-    max_crashes: Number(text.slice(d + 1, e)),
-    input: text.slice(end + 1),
+    kind: numberIn(text, 0, a),
+    seq: seqIn(text, a + 1),
+    created_at: numberIn(text, b + 1, c),
+    max_attempts: numberIn(text, c + 1, d),
+    max_crashes: numberIn(text, d + 1, e),
+    input: escaped ?? text.slice(end + 1),
     overrides,
     tags,
     search,
@@ -52,10 +53,27 @@ export function readBody(text: string): Body {
   }
 }
 
+/** Every job comes through here, so no text is made of what is digits only. */
+function numberIn(text: string, from: number, to: number): number {
+  let number = 0
+  for (let i = from; i < to; i++) {
+    const digit = text.charCodeAt(i) - 48
+    if (digit < 0 || digit > 9) return Number(text.slice(from, to))
+    number = number * 10 + digit
+  }
+  return number
+}
+
 /** So that no body is short; see asTable in common.lua. */
 const padding = ' '.repeat(32)
 
-type Extras = readonly [string | null, string | null, string | null, string | null]
+type Extras = readonly [
+  overrides: string | null,
+  tags: string | null,
+  search: string | null,
+  metadata: string | null,
+  input?: string,
+]
 
 const none: Extras = [null, null, null, null]
 

@@ -22,6 +22,7 @@ import { kindSheets, number, questionsFor } from './page/load.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
 import { scripts } from './scripts.js'
+import { tokens } from './token.js'
 
 /** Processes that are woken for jobs that became ready at the desk: how many there are is not counted. */
 const wakes = 10
@@ -158,6 +159,7 @@ export class Desk {
       verb,
       count,
       renewsByTaking,
+      tokens,
       surplus: this.#surplus,
       read,
     })

@@ -1,7 +1,7 @@
 import type { Settlement } from '../../core/store.js'
-import { type Lease, readToken } from '../ledger/token.js'
 import type { EndWords } from '../page/counted.js'
-import { ticketOf } from './ticket.js'
+import { handleOf, positionDigits, seqIn } from './ticket.js'
+import { readTokenEnd, tokens } from './token.js'
 
 /** Whether nothing but that it completed has to be told of it. */
 export function isPlainEnd({ outcome, inserts, report }: Settlement): boolean {
@@ -34,13 +34,11 @@ export interface Ends {
 
 /** For the desk. */
 export const endWords: EndWords = {
+  leaseOf: ({ id, token }) => tokens.read(id, token),
   isPlainEnd,
   written: (ends, worker): CountedEnds => ({
     worker,
-    groups: endsOf(
-      ends.map(({ settlement }) => settlement),
-      ends.map(({ lease }) => lease),
-    ).groups,
+    groups: endsOf(ends.map(({ settlement }) => settlement)).groups,
   }),
 }
 
@@ -50,34 +48,24 @@ export interface CountedEnds {
   readonly groups: readonly EndGroup[]
 }
 
-function leasesOf(settlements: readonly Settlement[]): (Lease | undefined)[] {
-  return settlements.map(({ id, token }) => readToken(id, token))
-}
-
-export function endsOf(
-  settlements: readonly Settlement[],
-  leases: readonly (Lease | undefined)[] = leasesOf(settlements),
-): Ends {
+export function endsOf(settlements: readonly Settlement[]): Ends {
   const groups: EndGroup[] = []
   const seen = new Set<number>()
   let group: EndGroup | undefined
+  let lastEnd: string | undefined
   for (let place = 0; place < settlements.length; place++) {
-    const { id, outcome } = settlements[place] as Settlement
-    const lease = leases[place]
+    const { id, token, outcome } = settlements[place] as Settlement
+    const seq = seqIn(token)
     // Of two for the same job the first one counts.
-    if (lease === undefined || seen.has(lease.seq)) continue
-    seen.add(lease.seq)
-    const { claim, kind, seq } = lease
+    if (Number.isNaN(seq) || seen.has(seq)) continue
+    const end = token.slice(positionDigits)
     const retain = Math.round(outcome.retain)
     // Most belong to the same as the one before.
-    if (group?.claim !== claim || group.kind !== kind || group.retain !== retain) {
-      group = groups.find((one) => one.claim === claim && one.kind === kind && one.retain === retain)
-      if (group === undefined) {
-        group = { claim, kind, retain, tickets: [], results: [], places: [], hasResults: false }
-        groups.push(group)
-      }
-    }
-    group.tickets.push(ticketOf(seq, id))
+    if (end !== lastEnd || group?.retain !== retain) group = groupFor(end, retain, groups)
+    if (group === undefined) continue
+    lastEnd = end
+    seen.add(seq)
+    group.tickets.push(token.slice(0, positionDigits) + handleOf(id))
     group.results.push(outcome.result ?? '')
     group.places.push(place)
     if (outcome.result !== undefined) group.hasResults = true
@@ -85,10 +73,36 @@ export function endsOf(
   return { groups, places: groups.flatMap(({ places }) => places) }
 }
 
+/** `end`: of a token. Undefined if that is none. */
+function groupFor(end: string, retain: number, groups: EndGroup[]): EndGroup | undefined {
+  const lease = readTokenEnd(end)
+  if (lease === undefined) return undefined
+  const { claim, kind } = lease
+  const known = groups.find((one) => one.claim === claim && one.kind === kind && one.retain === retain)
+  if (known !== undefined) return known
+  const group = { claim, kind, retain, tickets: [], results: [], places: [], hasResults: false }
+  groups.push(group)
+  return group
+}
+
 /** As exchange.lua reads them. The result of a child is kept with its parent, and only the server knows which are children. */
-export function argsOf({ claim, kind, retain, tickets, results, hasResults }: EndGroup): (string | number)[] {
-  const head = [claim, kind, retain, hasResults ? 1 : 0, tickets.length]
-  return hasResults ? [...head, ...tickets, ...results] : [...head, ...tickets]
+export function argsOf({ groups }: Ends): (string | number)[] {
+  const args: (string | number)[] = []
+  for (const { claim, kind, retain, tickets, results, hasResults } of groups) {
+    const length = lengthOf(tickets)
+    args.push(claim, kind, retain, hasResults ? 1 : 0, tickets.length, length)
+    // One text costs less than many, here and on the way.
+    if (length > 0) args.push(tickets.join(''))
+    else for (const ticket of tickets) args.push(ticket)
+    if (hasResults) for (const result of results) args.push(result)
+  }
+  return args
+}
+
+/** Of each, if it is the same; otherwise 0. */
+function lengthOf(tickets: readonly string[]): number {
+  const length = tickets[0]?.length ?? 0
+  return tickets.every((ticket) => ticket.length === length) ? length : 0
 }
 
 /** A result is kept only with its job. */

@@ -1,11 +1,12 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from '../../core/store.js'
-import { leaseToken } from '../ledger/token.js'
+import { separator } from '../page/separator.js'
 import { readBody } from './body.js'
 import type { Connection } from './connection.js'
 import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
-import { idIn } from './ticket.js'
+import { idIn, positionDigits } from './ticket.js'
+import { tokenEnd } from './token.js'
 import { pastIn } from './told.js'
 
 /** What exchange.lua answers. */
@@ -14,8 +15,10 @@ type Answer = readonly [
   lost: readonly number[],
   /** Numbers and names. */
   kinds: readonly string[],
-  tickets: readonly string[],
-  bodies: readonly string[],
+  /** A line each. */
+  tickets: string,
+  /** A list where they are large: a job that is still at hand would keep all of one text in memory. */
+  bodies: string | readonly string[],
   /** None if no job has one. */
   stories: readonly string[],
   waits: number,
@@ -50,8 +53,7 @@ export class Exchanger {
   async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<Exchanged | undefined> {
     const ends = endsOf(settlements)
     const asked = claim === undefined ? [] : askedFor(claim)
-    const told = ends.groups.flatMap(argsOf)
-    const args = [this.#now(), worker, this.#ear(), ends.places.length, ...told, ...asked]
+    const args = [this.#now(), worker, this.#ear(), ends.places.length, ...argsOf(ends), ...asked]
     const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
     if ((answer as readonly unknown[])[0] === 'desk') return undefined
     const settled = settledBy(settlements.length, ends, answer[1])
@@ -79,25 +81,29 @@ interface KindName {
   readonly queue: string
   readonly name: string
   readonly lane: number
+  /** Of its jobs' tokens. */
+  readonly tokenEnd: string
 }
 
 function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: string): ClaimedJob[] {
+  if (tickets === '') return []
   const names = new Map<number, KindName>()
   for (let i = 0; i < kinds.length; i += 2) {
     const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
-    names.set(Number(kinds[i]), { queue, name, lane: Number(lane) })
+    const kind = Number(kinds[i])
+    names.set(kind, { queue, name, lane: Number(lane), tokenEnd: tokenEnd(kind, claim) })
   }
   const startedAt = Number(now)
-  return tickets.map((ticket, i) => {
-    const { kind, seq, created_at, max_attempts, max_crashes, input, overrides, metadata } = readBody(
-      bodies[i] as string,
+  const texts = typeof bodies === 'string' ? bodies.split(separator) : bodies
+  return tickets.split('\n').map((ticket, i) => {
+    const { kind, created_at, max_attempts, max_crashes, input, overrides, metadata } = readBody(
+      texts[i] as string,
     )
-    const { queue, name, lane } = names.get(kind) as KindName
-    const id = idIn(ticket)
+    const { queue, name, lane, tokenEnd } = names.get(kind) as KindName
     const past = pastIn(stories[i])
     return {
-      id,
-      token: leaseToken(id, seq, kind, claim),
+      id: idIn(ticket),
+      token: ticket.slice(0, positionDigits) + tokenEnd,
       name,
       queue,
       lane,

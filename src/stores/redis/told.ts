@@ -31,7 +31,7 @@ export class ToldJobs implements Jobs {
   readonly #stories: readonly string[]
 
   constructor(tickets: readonly string[], bodies: readonly string[], stories: readonly string[]) {
-    this.seqs = tickets.map(seqIn)
+    this.seqs = tickets.map((ticket) => seqIn(ticket))
     this.#tickets = tickets
     this.#bodies = bodies
     this.#stories = stories

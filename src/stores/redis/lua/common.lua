@@ -3,9 +3,9 @@
 --
 -- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
--- A job's handle is its id in the form that it is stored by. Its first ten characters name the hashes that the job is in:
+-- A job's handle is what it is stored by; see ticket.ts. Its first eleven characters name the hashes that the job is in:
 --   j  what it is          kind;seq;created;attempts;crashes;extras\ninput
---   s  what happened to it, or is unusual about it; see image.ts
+--   s  what happened to it, or is unusual about it; see story.ts
 --   d  how it completed    started;finished;expires;result
 -- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position.
 local root = KEYS[1]
@@ -34,19 +34,17 @@ local function isFreeFor(name)
   return holder == name or tonumber(till) <= clock('')
 end
 
--- As ticket.ts has it: of an id that we made the hyphens are left out; all others are spread over 4096 hashes,
+-- As ticket.ts has it: an id that we made is its own handle; all others are spread over 4096 hashes,
 -- those that differ in their last two characters alone in the same one: children of a flow that come together are found together.
 local function handleOfId(id)
-  local a, b, c, d, e = string.match(id, '^([^=].......)%-(....)%-(7...)%-(....)%-(.*)$')
-  if a and #id == 36 then return a .. b .. c .. d .. e end
+  if #id == 36 and string.find(id, '^[^=].......%-....%-7...%-....%-') then return id end
   local sum = 0
   for i = 1, #id - 2 do sum = (sum * 31 + byte(id, i)) % 4096 end
-  return format('=%03x======', sum) .. id
+  return format('=%03x=======', sum) .. id
 end
 
 local function idOf(handle)
-  if byte(handle) == 61 then return sub(handle, 11) end
-  return sub(handle, 1, 8) .. '-' .. sub(handle, 9, 12) .. '-' .. sub(handle, 13, 16) .. '-' .. sub(handle, 17, 20) .. '-' .. sub(handle, 21)
+  return byte(handle) == 61 and sub(handle, 12) or handle
 end
 
 local function ticketOf(seq, handle)
@@ -58,11 +56,11 @@ local function handleOf(ticket)
 end
 
 local function hashOf(letter, handle)
-  return root .. ':' .. letter .. ':' .. sub(handle, 1, 10)
+  return root .. ':' .. letter .. ':' .. sub(handle, 1, 11)
 end
 
 local function fieldOf(handle)
-  return sub(handle, 11)
+  return sub(handle, 12)
 end
 
 local function of(letter, handle)
@@ -77,7 +75,7 @@ end
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; `skip` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0
-  local from, to, rest = skip + 1, skip + 10, skip + 11
+  local from, to, rest = skip + 1, skip + 11, skip + 12
   for i = 1, #items do
     local item = items[i]
     local at = sub(item, from, to)
@@ -129,6 +127,13 @@ local function hasPast(story)
     if string.find(story, word, 66, true) then return true end
   end
   return false
+end
+
+-- Tickets that are all of one length, one behind the other.
+local function ticketsIn(text, length)
+  local tickets = {}
+  for i = 1, #text / length do tickets[i] = sub(text, (i - 1) * length + 1, i * length) end
+  return tickets
 end
 
 -- Calls a command for many, with as many of them at once as a call can have.

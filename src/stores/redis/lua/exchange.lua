@@ -1,9 +1,10 @@
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
--- token, kind, retain, whether there are results, how many, then the tickets, then the results; then, if jobs are asked for: token, lease in ms, shared slots,
--- slots of each of the four lanes, and for each pick: queue, lane, take.
+-- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one text; then the results; then, if jobs are asked
+-- for: token, lease in ms, shared slots, slots of each of the four lanes, and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, { tickets }, { bodies }, { stories, '' for none }, waits }; `waits`
--- is 1 when nothing is left for any slot and whoever adds a job wakes this process. `now` is 0 where nothing happened.
+-- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
+-- and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job wakes this
+-- process. `now` is 0 where nothing happened.
 local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -63,44 +64,40 @@ local ended = 0
 while ended < endCount do
   local group = { token = nextArg(), kind = nextArg(), retain = tonumber(nextArg()), results = tonumber(nextArg()) }
   local size = tonumber(nextArg())
-  local first = at
-  at = at + size
+  local length = tonumber(nextArg())
+  local given = {}
+  if length > 0 then
+    given = ticketsIn(nextArg(), length)
+    if #given ~= size then return { 'desk' } end
+  else
+    for i = 1, size do given[i] = nextArg() end
+  end
   -- Its end tells the limits of its queue that there is room.
   if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
-  local owner = call('HGET', named('l:' .. group.token), 'worker')
   local token = group.token
+  local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
   local tickets, special, child, held = {}, token .. '*', token .. '+', 0
-  for from = first, at - 1, 2000 do
-    local tokens = call('HMGET', running, unpack(ARGV, from, math.min(from + 1999, at - 1)))
+  if group.results > 0 and group.retain > 0 then group.resultAt = {} end
+  for from = 1, size, 2000 do
+    local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
     for i = 1, #tokens do
-      if tokens[i] == token and owner == worker then
+      local place = from + i - 1
+      local found = isOwn and tokens[i]
+      if found == special then return { 'desk' } end
+      if found == token or found and sub(found, 1, #child) == child then
         held = held + 1
-        tickets[held] = ARGV[from + i - 1]
-      elseif tokens[i] == special and owner == worker then
-        return { 'desk' }
-      elseif tokens[i] and sub(tokens[i], 1, #child) == child and owner == worker then
-        local ticket = ARGV[from + i - 1]
-        held = held + 1
-        tickets[held] = ticket
-        childEnds(sub(tokens[i], #child + 1), ticket, group.results > 0 and ARGV[from + i - 1 + size] or '')
+        tickets[held] = given[place]
+        if group.resultAt then group.resultAt[held] = ARGV[at + place - 1] end
+        if found ~= token then
+          childEnds(sub(found, #child + 1), given[place], group.results > 0 and ARGV[at + place - 1] or '')
+        end
       else
-        lost[#lost + 1] = ended + from - first + i
+        lost[#lost + 1] = ended + place
       end
     end
   end
   group.tickets = tickets
-  -- Where the result of each is, if any has one.
-  if group.results > 0 then
-    if group.retain > 0 then
-      group.resultAt = {}
-      local places = {}
-      for i, ticket in ipairs(tickets) do places[ticket] = i end
-      for i = first, first + size - 1 do
-        if places[ARGV[i]] then group.resultAt[places[ARGV[i]]] = ARGV[i + size] end
-      end
-    end
-    at = at + size
-  end
+  if group.results > 0 then at = at + size end
   ended = ended + size
   groups[#groups + 1] = group
 end
@@ -299,6 +296,7 @@ for parent, family in pairs(noted) do
 end
 
 local kindNames = {}
+local tickets = table.concat(taken, '\n')
 if #taken > 0 then
   for _, line in pairs(lines) do
     local key = named('line:' .. line.name)
@@ -325,7 +323,7 @@ if #taken > 0 then
     held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
-  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', table.concat(taken, '\n'))
+  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', tickets)
   call('SADD', named('w:' .. worker), token)
   call('ZADD', named('workers'), now + lease, worker)
   call('HSET', named('latest'), worker, token)
@@ -364,4 +362,8 @@ local told = {}
 if hasPasts then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
-return { format('%.17g', now), lost, kindNames, taken, bodies, told, waits }
+-- Between them stands what is in no body. Whoever still has one of a text keeps all of it in memory.
+local size = 0
+for i = 1, #bodies do size = size + #bodies[i] end
+
+return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\30') or bodies, told, waits }
