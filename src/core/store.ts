@@ -150,6 +150,11 @@ export interface ClaimRequest {
   readonly picks: readonly Pick[]
   /** Jobs that the worker was given so far: says which of the lines of a lane comes first. */
   readonly turn: number
+  /**
+   * Until the worker makes another one, jobs that others add may be given to it as well: a claim that it makes at the signal
+   * `arriving` brings these at once. For an engine where that saves a round trip.
+   */
+  readonly lasting?: boolean | undefined
   /** Definitions that the worker has: jobs with limits of others stay where they are. All, when undefined. */
   readonly known?: ReadonlySet<string> | undefined
 }

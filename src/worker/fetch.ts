@@ -73,6 +73,7 @@ export class Fetcher {
       room,
       picks: planPicks(room, lanes, queues, { turn: this.#turn, claim: this.#claim++ }),
       turn: this.#turn,
+      lasting: !this.#careful && !this.#reserves,
       known,
     }
   }

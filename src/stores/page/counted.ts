@@ -58,14 +58,16 @@ export class Counted {
     this.#worker = worker
     this.#words = words
     const ends: CountedEnd[] = []
-    const seen = new Set<number>()
+    const seen = new Set<string>()
     this.#results = leases.map((lease, i) => {
       // Of one claim all or none, because a claim has one lease.
       if (lease === undefined || others.has(lease.claim)) return undefined
       // Of two for the same job the first one counts.
-      if (seen.has(lease.seq)) return 'lost'
-      seen.add(lease.seq)
-      ends.push({ settlement: settlements[i] as Settlement, lease })
+      const settlement = settlements[i] as Settlement
+      const job = `${lease.seq} ${settlement.id}`
+      if (seen.has(job)) return 'lost'
+      seen.add(job)
+      ends.push({ settlement, lease })
       return 'applied'
     })
     this.others = settlements.filter((_, i) => this.#results[i] === undefined)

@@ -42,11 +42,6 @@ export class Connection {
     return this.shard.run(script, args, effort)
   }
 
-  /** What `work` asks before it returns goes out as one packet. */
-  together<T>(work: () => T): T {
-    return this.shard.together(work)
-  }
-
   async check(): Promise<void> {
     const { patience, durability, warn } = this.#options
     this.warnings = await this.shard.attempting(patience, (line) => checkServer(line, durability))

@@ -50,22 +50,22 @@ export interface CountedEnds {
 
 export function endsOf(settlements: readonly Settlement[]): Ends {
   const groups: EndGroup[] = []
-  const seen = new Set<number>()
+  const seen = new Set<string>()
   let group: EndGroup | undefined
   let lastEnd: string | undefined
   for (let place = 0; place < settlements.length; place++) {
     const { id, token, outcome } = settlements[place] as Settlement
-    const seq = seqIn(token)
+    const ticket = token.slice(0, positionDigits) + handleOf(id)
     // Of two for the same job the first one counts.
-    if (Number.isNaN(seq) || seen.has(seq)) continue
+    if (Number.isNaN(seqIn(token)) || seen.has(ticket)) continue
     const end = token.slice(positionDigits)
     const retain = Math.round(outcome.retain)
     // Most belong to the same as the one before.
     if (end !== lastEnd || group?.retain !== retain) group = groupFor(end, retain, groups)
     if (group === undefined) continue
     lastEnd = end
-    seen.add(seq)
-    group.tickets.push(token.slice(0, positionDigits) + handleOf(id))
+    seen.add(ticket)
+    group.tickets.push(ticket)
     group.results.push(outcome.result ?? '')
     group.places.push(place)
     if (outcome.result !== undefined) group.hasResults = true

@@ -2,6 +2,7 @@ import type { ClaimedJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from '../../core/store.js'
 import { separator } from '../page/separator.js'
 import { readBody } from './body.js'
+import { type ClaimedKind, plainClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
 import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
@@ -62,9 +63,10 @@ export class Exchanger {
   }
 }
 
-function askedFor({ token, lease, room, picks }: ClaimRequest): (string | number)[] {
+function askedFor({ token, lease, room, picks, lasting }: ClaimRequest): (string | number)[] {
   const args: (string | number)[] = [token, lease, room.shared]
   for (let lane = 0; lane < 4; lane++) args.push(room.own[lane] ?? 0)
+  args.push(lasting === true && room.own.every((slots) => slots === 0) ? 1 : 0)
   for (const { queue, lane, take } of picks) args.push(queue, lane, take)
   return args
 }
@@ -77,17 +79,10 @@ function settledBy(count: number, { places }: Ends, lost: readonly number[]): Se
   return settled
 }
 
-interface KindName {
-  readonly queue: string
-  readonly name: string
-  readonly lane: number
-  /** Of its jobs' tokens. */
-  readonly tokenEnd: string
-}
-
-function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: string): ClaimedJob[] {
+/** Exported for jobs that come by another way. */
+export function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: string): ClaimedJob[] {
   if (tickets === '') return []
-  const names = new Map<number, KindName>()
+  const names = new Map<number, ClaimedKind>()
   for (let i = 0; i < kinds.length; i += 2) {
     const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
     const kind = Number(kinds[i])
@@ -96,36 +91,9 @@ function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: stri
   const startedAt = Number(now)
   const texts = typeof bodies === 'string' ? bodies.split(separator) : bodies
   return tickets.split('\n').map((ticket, i) => {
-    const { kind, created_at, max_attempts, max_crashes, input, overrides, metadata } = readBody(
-      texts[i] as string,
-    )
-    const { queue, name, lane, tokenEnd } = names.get(kind) as KindName
-    const past = pastIn(stories[i])
-    return {
-      id: idIn(ticket),
-      token: ticket.slice(0, positionDigits) + tokenEnd,
-      name,
-      queue,
-      lane,
-      input,
-      attempt: (past.attempt ?? 0) + 1,
-      crashes: past.crashes ?? 0,
-      maxAttempts: max_attempts,
-      maxCrashes: max_crashes,
-      createdAt: created_at,
-      readyAt: past.readyAt ?? created_at,
-      startedAt,
-      retryDelay: past.retryDelay ?? 0,
-      overrides: overrides ?? undefined,
-      tags: undefined,
-      metadata: metadata ?? undefined,
-      group: undefined,
-      key: undefined,
-      suspect: false,
-      family: undefined,
-      guard: undefined,
-      stepped: false,
-      cancelReason: undefined,
-    }
+    const body = readBody(texts[i] as string)
+    const kind = names.get(body.kind) as ClaimedKind
+    const position = ticket.slice(0, positionDigits)
+    return plainClaimed(idIn(ticket), position, kind, body, pastIn(stories[i]), startedAt)
   })
 }

@@ -1,11 +1,13 @@
 import type { NewJob } from '../../core/job.js'
-import type { ExchangeRequest } from '../../core/store.js'
+import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
 import type { Exchanged, Exchanger } from './exchange.js'
 import { type Inserted, type Inserter, isPlain } from './insert.js'
+import type { Prompt } from './prompt.js'
 
 export interface FastPathParts {
   readonly inserter: Inserter
   readonly exchanger: Exchanger
+  readonly prompt: Prompt
   /** Queues that have limits or groups, as far as is known. */
   readonly limited: ReadonlySet<string>
 }
@@ -21,11 +23,14 @@ export class FastPath {
     this.#parts = parts
   }
 
-  /** Undefined for the desk. */
-  async insert(jobs: readonly NewJob[]): Promise<Inserted | undefined> {
-    const { inserter, limited } = this.#parts
+  /** Undefined for the desk. `alone` does a claim that could not go along. */
+  async insert(
+    jobs: readonly NewJob[],
+    alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
+  ): Promise<Inserted | undefined> {
+    const { inserter, limited, prompt } = this.#parts
     if (!jobs.every((job) => isPlain(job) && !limited.has(job.queue))) return undefined
-    return inserter.insert(jobs)
+    return prompt.takes(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
   }
 
   /** Undefined for the desk. */

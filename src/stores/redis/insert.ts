@@ -1,5 +1,5 @@
 import type { JobState, NewJob } from '../../core/job.js'
-import type { InsertResult } from '../../core/store.js'
+import type { ExchangeRequest, InsertResult } from '../../core/store.js'
 import { kindKey } from '../page/kinds.js'
 import { writeGiven } from './body.js'
 import type { Connection } from './connection.js'
@@ -28,9 +28,19 @@ export interface Inserted {
   readonly results: InsertResult[]
   readonly ready: ReadonlySet<string>
   readonly soonest: number | undefined
+  readonly now: number
+  /** The position before the first one, and the number of the last one's kind. */
+  readonly before: number
+  readonly kind: number
+  /** Whose they are from the beginning: nobody's, those of the claim that came with them, or those of another process. */
+  readonly given: Given
 }
 
-type Answer = readonly [now: string, known: readonly number[]] | readonly ['desk']
+type Given = '' | 'own' | readonly [ear: string, claim: string]
+
+type Answer =
+  | readonly [now: string, known: readonly number[], before: number, kind: string, given: Given]
+  | readonly ['desk']
 
 /** Adds plain jobs in one script. */
 export class Inserter {
@@ -44,17 +54,24 @@ export class Inserter {
     this.#now = now
   }
 
-  /** Undefined when only the desk can: nothing was written. */
-  async insert(jobs: readonly NewJob[]): Promise<Inserted | undefined> {
-    const answer = (await this.#connection.run(scripts.insert, this.#args(jobs))) as Answer
+  /** Undefined when only the desk can: nothing was written. `claim`: of an idle worker that they may be given to. */
+  async insert(jobs: readonly NewJob[], claim?: ExchangeRequest): Promise<Inserted | undefined> {
+    const args = [this.#now(), this.#ear, ...claimArgs(claim)]
+    this.#addJobs(jobs, args)
+    const answer = (await this.#connection.run(scripts.insert, args)) as Answer
     if (answer[0] === 'desk') return undefined
     // What stands already the desk looks at: others may want to know in which state.
-    const [now, known] = answer as Exclude<Answer, readonly ['desk']>
-    return concluded(jobs, Number(now), new Set(known))
+    const [now, known, before, kind, given] = answer as Exclude<Answer, readonly ['desk']>
+    return {
+      ...concluded(jobs, Number(now), new Set(known), given === ''),
+      now: Number(now),
+      before,
+      kind: Number(kind),
+      given,
+    }
   }
 
-  #args(jobs: readonly NewJob[]): (string | number)[] {
-    const args: (string | number)[] = [this.#now(), this.#ear]
+  #addJobs(jobs: readonly NewJob[], args: (string | number)[]): void {
     let sizeAt = 0
     let last: NewJob | undefined
     for (const job of jobs) {
@@ -66,8 +83,13 @@ export class Inserter {
       args[sizeAt] = (args[sizeAt] as number) + 1
       args.push(handleOf(job.id), given(job))
     }
-    return args
   }
+}
+
+function claimArgs({ worker, claim }: Partial<ExchangeRequest> = {}): (string | number)[] {
+  if (claim === undefined) return ['', '', '', 0]
+  const lines = claim.picks.map(({ queue, lane }) => `${lane}:${queue}`)
+  return [worker as string, claim.token, claim.lease, lines.length, ...lines]
 }
 
 function isAlike(a: NewJob, b: NewJob): boolean {
@@ -98,14 +120,19 @@ function given({ maxAttempts, maxCrashes, input, overrides, metadata }: NewJob):
 }
 
 /** `known`: places, from 1 on, of those whose ids exist. */
-function concluded(jobs: readonly NewJob[], now: number, known: ReadonlySet<number>): Inserted {
+function concluded(
+  jobs: readonly NewJob[],
+  now: number,
+  known: ReadonlySet<number>,
+  areReady: boolean,
+): Pick<Inserted, 'results' | 'ready' | 'soonest'> {
   const ready = new Set<string>()
   let soonest: number | undefined
   const results = jobs.map((job, i): InsertResult => {
     if (known.has(i + 1)) return { status: 'duplicate', state: undefined }
     const due = job.runAt ?? now + job.delay
     if (due <= now) {
-      ready.add(job.queue)
+      if (areReady) ready.add(job.queue)
       return inserted('pending')
     }
     soonest = Math.min(soonest ?? Number.POSITIVE_INFINITY, due - now)

@@ -85,7 +85,7 @@ export class Line {
         this.#answered(call)
         resolve(replies)
       }
-      this.together(() => {
+      this.#together(() => {
         for (const [i, [name, ...args]] of commands.entries()) {
           this.#client.call(name, args).then(
             (reply) => take(i, reply),
@@ -97,11 +97,11 @@ export class Line {
   }
 
   /** What `work` asks before it returns goes out as one packet. */
-  together<T>(work: () => T): T {
+  #together(work: () => void): void {
     const socket = socketOf(this.#client)
     socket?.cork()
     try {
-      return work()
+      work()
     } finally {
       socket?.uncork()
     }

@@ -236,6 +236,13 @@ local function complete(token, tickets, retain, now, results)
   end
 end
 
+-- Jobs are a worker's own for \`lease\` ms; their tickets as a line each.
+local function startLease(worker, token, lease, size, tickets, now)
+  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', size, 'tickets', tickets)
+  call('SADD', named('w:' .. worker), token)
+  call('ZADD', named('workers'), now + lease, worker)
+end
+
 -- A claim has so many jobs less.
 local function leaseDone(worker, token, by)
   local lease = named('l:' .. token)
@@ -249,6 +256,13 @@ local function count(kind, field, by)
   if by ~= 0 then call('HINCRBY', named('c:' .. kind), field, by) end
 end
 
+-- Tells one process; it need not hear it soon.
+local function send(ear, word)
+  local list = named('ear:' .. ear)
+  call('RPUSH', list, word)
+  call('PEXPIRE', list, 30000)
+end
+
 -- Wakes processes that wait for jobs of a queue, at most as many as there are jobs; if there are none, those that have not said
 -- yet what they wait for. Who brings the jobs knows.
 local function wake(queue, jobs, self)
@@ -256,24 +270,21 @@ local function wake(queue, jobs, self)
   for _, set in ipairs({ 'idle:' .. queue, 'newcomers' }) do
     call('SREM', named(set), self)
     local idle = call('SPOP', named(set), most)
-    for _, ear in ipairs(idle) do
-      local list = named('ear:' .. ear)
-      call('RPUSH', list, queue)
-      call('PEXPIRE', list, 30000)
-    end
+    for _, ear in ipairs(idle) do send(ear, queue) end
     if #idle > 0 then return end
   end
 end
 
 -- Tells other processes; who has not listened for a while hears nothing.
 local function tell(sender, word, now)
-  call('ZREMRANGEBYSCORE', named('ears'), '-inf', now)
+  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do
+    call('ZREM', named('ears'), ear)
+    call('HDEL', named('offers'), ear)
+  end
   for _, ear in ipairs(call('ZRANGE', named('ears'), 0, 999)) do
     if ear ~= sender then
-      local list = named('ear:' .. ear)
-      call('RPUSH', list, word)
-      call('LTRIM', list, -100, -1)
-      call('PEXPIRE', list, 30000)
+      send(ear, word)
+      call('LTRIM', named('ear:' .. ear), -100, -1)
     end
   end
 end
@@ -282,7 +293,8 @@ end
 export const exchange = `
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
 -- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one text; then the results; then, if jobs are asked
--- for: token, lease in ms, shared slots, slots of each of the four lanes, and for each pick: queue, lane, take.
+-- for: token, lease in ms, shared slots, slots of each of the four lanes, whether the claim is a lasting one, and for each pick:
+-- queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
 -- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
 -- and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job wakes this
@@ -391,13 +403,14 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared
+local lease, shared, isLasting
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
+  isLasting = nextArg() == '1'
   local place, keys = {}, { named('l:' .. token) }
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
@@ -605,9 +618,7 @@ if #taken > 0 then
     held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
-  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', tickets)
-  call('SADD', named('w:' .. worker), token)
-  call('ZADD', named('workers'), now + lease, worker)
+  startLease(worker, token, lease, #taken, tickets, now)
   call('HSET', named('latest'), worker, token)
   local kinds = {}
   -- Most are of the same kind as the one before.
@@ -631,12 +642,22 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken; a full server has no room for that, and then it has to find out by itself.
+-- Who has room left waits to be woken, or leaves a claim behind that jobs are given to as they are added; see insert.lua. A full
+-- server has no room for that, and then it has to find out by itself.
 local waits = 0
-if token and ear ~= '' and shared > 0 then
-  waits = 1
-  for _, queue in ipairs(queues) do
-    if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+if token and ear ~= '' then
+  if shared > 0 then
+    waits = 1
+    for _, queue in ipairs(queues) do
+      if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+    end
+  end
+  if waits == 1 and isLasting then
+    local asked = {}
+    for i, pick in ipairs(picks) do asked[i] = pick.line .. '\\n' end
+    redis.pcall('HSET', named('offers'), ear, worker .. '\\n' .. token .. '\\n' .. lease .. '\\n' .. shared .. '\\n' .. table.concat(asked))
+  else
+    call('HDEL', named('offers'), ear)
   end
 end
 
@@ -652,22 +673,28 @@ return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and tabl
 `
 
 export const insert = `
--- Adds plain jobs. ARGV: now, this process's ear or '', then groups of jobs that follow each other and are alike: the name of their
--- kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle and
--- the rest of the body of each.
--- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist }.
+-- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
+-- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
+-- alike: the name of their kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they
+-- are, then handle and the rest of the body of each.
+-- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
+-- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
+-- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
 local now = clock(ARGV[1])
+local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
+for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local groups, handles, rests = {}, {}, {}
-local at = 3
+local at = 7 + #own.lines
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
   if flags and isLimited(flags) then return { 'desk' } end
   -- A new kind of a definition that has limits.
-  if not call('HGET', named('kinds'), name) and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
+  local kind = call('HGET', named('kinds'), name)
+  if not kind and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
   local size = tonumber(ARGV[at + 2])
-  groups[#groups + 1] = { name = name, line = lineName(lane, queue), queue = queue, due = ARGV[at + 1], first = #handles + 1, size = size }
+  groups[#groups + 1] = { name = name, kind = kind, line = lineName(lane, queue), queue = queue, isPaused = flags and isPaused(flags), due = ARGV[at + 1], first = #handles + 1, size = size }
   for i = at + 3, at + 1 + 2 * size, 2 do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
@@ -678,18 +705,76 @@ end
 local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
 local known, seen = {}, {}
+local bodies = {}
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
 for i = 1, #handles do
   if existing[i] or seen[handles[i]] then known[#known + 1] = i end
   seen[handles[i]] = true
 end
 
-local position = call('HINCRBY', root, 'seq', #handles) - #handles
+-- Whether nothing waits in any of these lines.
+local function areEmpty(lines)
+  local keys = {}
+  for i, line in ipairs(lines) do
+    keys[2 * i - 1] = named('line:' .. line)
+    keys[2 * i] = named('back:' .. line)
+  end
+  return call('EXISTS', unpack(keys)) == 0
+end
+
+-- The claim that one of those who wait has left behind, if that has room for these jobs. Others are told that there are jobs.
+local function claimOfOther(group)
+  call('SREM', named('idle:' .. group.queue), ARGV[2])
+  local ear = call('SPOP', named('idle:' .. group.queue))
+  local offer = ear and call('HGET', named('offers'), ear)
+  local worker, token, lease, room, lines = string.match(offer or '', '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)(\\n.*)$')
+  local till = worker and call('ZSCORE', named('workers'), worker)
+  if till and tonumber(till) > now and tonumber(room) >= group.size and string.find(lines, '\\n' .. group.line .. '\\n', 1, true) then
+    call('HDEL', named('offers'), ear)
+    -- It may leave the same claim behind once more.
+    return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
+  end
+  if ear then send(ear, group.queue) end
+end
+
+-- Whose the jobs are from the beginning, if they are few, alike, all new, and nobody was there before them. To others they are sent as
+-- a message, which is not to be large.
+local function claimFor(group)
+  if #groups > 1 or group.isPaused or group.size > 20 then return nil end
+  if own.worker ~= '' then return areEmpty(own.lines) and own or nil end
+  local bytes = 0
+  for i = 1, #rests do bytes = bytes + #rests[i] end
+  return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
+end
+
+-- The jobs are running. Another process hears of it: worker, token, now, kind and its name, tickets; then the bodies.
+local function give(claim, group, kind, tickets)
+  local held = {}
+  for i, ticket in ipairs(tickets) do
+    held[2 * i - 1] = ticket
+    held[2 * i] = claim.token
+  end
+  call('HSET', asTable('running'), unpack(held))
+  local text = table.concat(tickets, '\\n')
+  startLease(claim.worker, claim.token, tonumber(claim.lease), #tickets, text, now)
+  count(kind, 'running', #tickets)
+  if not claim.ear then
+    call('HSET', named('latest'), claim.worker, claim.token)
+    call('HDEL', named('offers'), ARGV[2])
+    return 'own'
+  end
+  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, text }
+  send(claim.ear, table.concat(head, '\\n') .. '\\30' .. table.concat(bodies, '\\30'))
+  return { claim.ear, claim.token }
+end
+
 local isKnown = {}
 for _, i in ipairs(known) do isKnown[i] = true end
-local added, bodies = #known > 0 and {} or handles, {}
+local added = #known > 0 and {} or handles
 local isLater = false
+local given, kind = '', nil
 for _, group in ipairs(groups) do
-  local kind = kindNumber(group.name)
+  kind = group.kind or kindNumber(group.name)
   local dueAt = now
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
@@ -716,9 +801,14 @@ for _, group in ipairs(groups) do
     inParts(scored, 'ZADD', named('state:1'))
     count(kind, 'scheduled', #tickets)
   elseif #tickets > 0 then
-    inParts(tickets, 'RPUSH', named('line:' .. group.line))
-    count(kind, 'pending', #tickets)
-    wake(group.queue, #tickets, ARGV[2])
+    local claim = #known == 0 and claimFor(group)
+    if claim then
+      given = give(claim, group, kind, tickets)
+    else
+      inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      count(kind, 'pending', #tickets)
+      wake(group.queue, #tickets, ARGV[2])
+    end
   end
   count(kind, 'total_enqueued', #tickets)
 end
@@ -727,7 +817,7 @@ putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end
 
-return { format('%.17g', now), known }
+return { format('%.17g', now), known, position, kind, given }
 `
 
 export const listen = `
@@ -736,6 +826,7 @@ local now = clock('')
 if ARGV[2] == '0' then
   call('ZREM', named('ears'), ARGV[1])
   call('SREM', named('newcomers'), ARGV[1])
+  call('HDEL', named('offers'), ARGV[1])
   call('DEL', named('ear:' .. ARGV[1]))
 else
   if call('ZADD', named('ears'), now + tonumber(ARGV[2]), ARGV[1]) == 1 then call('SADD', named('newcomers'), ARGV[1]) end
@@ -1380,6 +1471,34 @@ export const renew = `
 if call('EXISTS', named('w:' .. ARGV[2])) == 1 then return 'desk' end
 local renewed = redis.pcall('ZADD', named('workers'), clock(ARGV[1]) + tonumber(ARGV[3]), ARGV[2])
 return type(renewed) == 'table' and 'desk' or 'OK'
+`
+
+export const retract = `
+-- Takes jobs back from a process that they were given to by insert.lua, if it has not heard of it: it is no more. Who waits in a blocking
+-- command is served when the script that gave them is over. ARGV: the process's ear, the token of the claim.
+-- Answers how many wait again.
+local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
+for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
+  local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n([^\\30]*)')
+  if own == token then
+    call('LREM', ear, 1, message)
+    local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    local size = 0
+    for ticket in string.gmatch(rest, '[^\\n]+') do
+      if call('HGET', named('running'), ticket) == token then
+        size = size + 1
+        call('HDEL', named('running'), ticket)
+        call('ZADD', named('back:' .. lineName(lane, queue)), 0, ticket)
+      end
+    end
+    if size > 0 then leaseDone(worker, token, size) end
+    count(kind, 'running', -size)
+    count(kind, 'pending', size)
+    wake(queue, size, '')
+    return size
+  end
+end
+return 0
 `
 
 export const write = `

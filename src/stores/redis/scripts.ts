@@ -1,4 +1,15 @@
-import { common, exchange, insert, listen, look, moved, peek, renew, write } from './lua.generated.js'
+import {
+  common,
+  exchange,
+  insert,
+  listen,
+  look,
+  moved,
+  peek,
+  renew,
+  retract,
+  write,
+} from './lua.generated.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
@@ -10,6 +21,7 @@ export const scripts = {
   moved: script('moved', moved),
   peek: script('peek', peek),
   renew: script('renew', renew),
+  retract: script('retract', retract),
   write: script('write', write),
 }
 

@@ -55,10 +55,12 @@ import { endWords } from './ends.js'
 import { isRefusedWith } from './errors.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
+import { Gifts } from './gifts.js'
 import { IdleLeases } from './idle-lease.js'
 import { hasMarks, type Inserted, Inserter } from './insert.js'
 import { deskNeeds } from './needs.js'
 import type { CompiledOptions } from './options.js'
+import { Prompt } from './prompt.js'
 import { Quiet } from './quiet.js'
 import { Reader } from './read.js'
 import { scripts } from './scripts.js'
@@ -68,6 +70,8 @@ import { WakeUps } from './wake-ups.js'
 interface Engine {
   readonly connection: Connection
   readonly fastPath: FastPath
+  readonly prompt: Prompt
+  readonly gifts: Gifts
   readonly atDesk: AtDesk
   readonly deskInsert: DeskInsert
   readonly deskExchange: DeskExchange
@@ -92,8 +96,6 @@ export class ShardStore implements Store {
   readonly #options: CompiledOptions
   #engine: Engine | undefined
   #opening: Promise<void> | undefined
-  #isAnnouncing = false
-  #claimBehind: Promise<ExchangeResult> | undefined
 
   constructor(number: number, options: CompiledOptions) {
     this.#number = number
@@ -123,7 +125,9 @@ export class ShardStore implements Store {
       if (signal.type !== 'reported') idleLeases.wake()
       subscribers.tell(signal)
     }
-    const wakeUps = listen ? new WakeUps(connection, ear, tell) : undefined
+    const gifts = new Gifts({ tell, exchange: (request) => this.exchange(request) })
+    const receive = (message: string) => gifts.receive(message)
+    const wakeUps = listen ? new WakeUps(connection, ear, tell, receive) : undefined
     const desk = new Desk(connection, ear, clock)
     const atDesk = new AtDesk(desk, tell)
     const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
@@ -137,11 +141,15 @@ export class ShardStore implements Store {
     })
     const inserter = new Inserter(connection, ear, now)
     const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
-    const fastPath = new FastPath({ inserter, exchanger, limited: atDesk.limited })
+    const { limited } = atDesk
+    const prompt = new Prompt({ inserter, exchanger, limited, tell })
+    const fastPath = new FastPath({ inserter, exchanger, prompt, limited })
     const reader = new Reader(desk)
     this.#engine = {
       connection,
       fastPath,
+      prompt,
+      gifts,
       atDesk,
       deskInsert,
       deskExchange,
@@ -157,8 +165,9 @@ export class ShardStore implements Store {
 
   async close(): Promise<void> {
     const engine = this.#engine
-    this.#engine = undefined
     await engine?.wakeUps?.stop()
+    await engine?.gifts.close()
+    this.#engine = undefined
     engine?.connection.close()
   }
 
@@ -190,29 +199,24 @@ export class ShardStore implements Store {
   /** Undefined for the desk. */
   async #insert(jobs: readonly NewJob[]): Promise<InsertResult[] | undefined> {
     if (jobs.length === 0) return []
-    const { connection, fastPath } = this.#open()
-    const [sent, claimed] = connection.together(() => [fastPath.insert(jobs), this.#announce(jobs)])
-    const inserted = await sent
+    const inserted = await this.#open().fastPath.insert(jobs, (request) => this.exchange(request))
     if (inserted === undefined) return undefined
-    if (!(await haveAll(claimed, jobs))) this.#tellOf(inserted)
+    this.#tellOf(inserted)
+    if (typeof inserted.given !== 'string') void this.#retract(inserted.given, jobs)
     return this.#withStates(jobs, inserted.results)
-  }
-
-  /** A claim of an idle worker of this process may go right behind a few jobs that are ready: its answer, if one does. */
-  #announce(jobs: readonly NewJob[]): Promise<ExchangeResult> | undefined {
-    if (jobs.length > few || jobs.some(({ delay, runAt }) => delay > 0 || runAt !== undefined))
-      return undefined
-    this.#isAnnouncing = true
-    this.#tell({ type: 'arriving', queues: new Set(jobs.map(({ queue }) => queue)) })
-    this.#isAnnouncing = false
-    const claim = this.#claimBehind
-    this.#claimBehind = undefined
-    return claim
   }
 
   #tellOf({ ready, soonest }: Inserted): void {
     if (ready.size > 0) this.#tell({ type: 'ready', queues: ready })
     if (soonest !== undefined) this.#tell({ type: 'due', delay: soonest })
+  }
+
+  /** If the process that jobs were given to does not hear of it. If we fail too, the lease gives them back. */
+  async #retract(given: readonly [ear: string, claim: string], jobs: readonly NewJob[]): Promise<void> {
+    const { connection } = this.#open()
+    const retracted = await connection.run(scripts.retract, given, { durable: false }).catch(() => 0)
+    if (retracted === 0) return
+    this.#tell({ type: 'ready', queues: new Set(jobs.map(({ queue }) => queue)) })
   }
 
   /** Of jobs that stood already it is asked in which state. */
@@ -226,10 +230,14 @@ export class ShardStore implements Store {
     )
   }
 
-  exchange(request: ExchangeRequest): Promise<ExchangeResult> {
-    const result = this.#exchange(request)
-    if (this.#isAnnouncing) this.#claimBehind = result
-    return result
+  async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    const { prompt, gifts } = this.#open()
+    const gift = gifts.take(request)
+    if (gift === undefined) return prompt.board(request) ?? this.#exchange(request)
+    this.#tell({ type: 'claimed', jobs: gift })
+    const { settlements } = request
+    if (settlements.length === 0) return { settled: [], claimed: gift, opens: undefined }
+    return { ...(await this.#exchange({ ...request, claim: undefined })), claimed: gift }
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
@@ -366,20 +374,6 @@ export class ShardStore implements Store {
 
 /** Of a job that has moved to another shard. */
 const moved: InsertResult = { status: 'duplicate', state: undefined }
-
-/** More jobs than this are not waited for by one worker. */
-const few = 20
-
-/** Whether a claim has brought all of them, so that nobody has to be told. */
-async function haveAll(
-  claim: Promise<ExchangeResult> | undefined,
-  jobs: readonly NewJob[],
-): Promise<boolean> {
-  const result = await claim?.catch(() => undefined)
-  if (result === undefined) return false
-  const ids = new Set(result.claimed.map(({ id }) => id))
-  return jobs.every(({ id }) => ids.has(id))
-}
 
 function noTransactions(): MillraceError {
   return new MillraceError(

@@ -67,12 +67,6 @@ export class Shard {
     })
   }
 
-  /** What `work` asks before it returns goes out as one packet. */
-  together<T>(work: () => T): T {
-    const { current } = this.#link
-    return current === undefined ? work() : current.together(work)
-  }
-
   /** A connection of its own to the server that has this shard. */
   apart(call: Dialling): Promise<Line> {
     return this.#dialler.dial(this.base, call)

@@ -5,14 +5,14 @@ import { readStory } from './story.js'
 import { idIn, seqIn } from './ticket.js'
 
 /** What a worker has to know of earlier runs of a job. */
-interface Past {
+export interface Past {
   readonly attempt?: number
   readonly crashes?: number
   readonly readyAt?: number
   readonly retryDelay?: number
 }
 
-const noPast: Past = {}
+export const noPast: Past = {}
 
 /** `story`: undefined or '' for one that has nothing to tell. */
 export function pastIn(story: string | undefined): Past {

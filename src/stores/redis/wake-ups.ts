@@ -15,15 +15,23 @@ export class WakeUps {
   #timer: NodeJS.Timeout | undefined
   #started = false
 
-  constructor(connection: Connection, ear: string, tell: (signal: Signal) => void) {
+  /** `receive`: jobs that others gave to this process. */
+  constructor(
+    connection: Connection,
+    ear: string,
+    tell: (signal: Signal) => void,
+    receive: (message: string) => void,
+  ) {
     this.#connection = connection
     this.#ear = ear
     const { shard } = connection
     this.#listener = new Listener({
       shard,
       key: `${shard.base}:ear:${ear}`,
-      onMessage: (word) =>
-        tell(word === '!' ? { type: 'changed' } : { type: 'ready', queues: new Set([word]) }),
+      onMessage: (word) => {
+        if (word.startsWith('\n')) receive(word)
+        else tell(word === '!' ? { type: 'changed' } : { type: 'ready', queues: new Set([word]) })
+      },
       onGap: () => {
         // Another server may not know of us.
         if (this.#started) void this.#say(listensFor)

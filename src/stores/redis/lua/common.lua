@@ -233,6 +233,13 @@ local function complete(token, tickets, retain, now, results)
   end
 end
 
+-- Jobs are a worker's own for `lease` ms; their tickets as a line each.
+local function startLease(worker, token, lease, size, tickets, now)
+  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', size, 'tickets', tickets)
+  call('SADD', named('w:' .. worker), token)
+  call('ZADD', named('workers'), now + lease, worker)
+end
+
 -- A claim has so many jobs less.
 local function leaseDone(worker, token, by)
   local lease = named('l:' .. token)
@@ -246,6 +253,13 @@ local function count(kind, field, by)
   if by ~= 0 then call('HINCRBY', named('c:' .. kind), field, by) end
 end
 
+-- Tells one process; it need not hear it soon.
+local function send(ear, word)
+  local list = named('ear:' .. ear)
+  call('RPUSH', list, word)
+  call('PEXPIRE', list, 30000)
+end
+
 -- Wakes processes that wait for jobs of a queue, at most as many as there are jobs; if there are none, those that have not said
 -- yet what they wait for. Who brings the jobs knows.
 local function wake(queue, jobs, self)
@@ -253,24 +267,21 @@ local function wake(queue, jobs, self)
   for _, set in ipairs({ 'idle:' .. queue, 'newcomers' }) do
     call('SREM', named(set), self)
     local idle = call('SPOP', named(set), most)
-    for _, ear in ipairs(idle) do
-      local list = named('ear:' .. ear)
-      call('RPUSH', list, queue)
-      call('PEXPIRE', list, 30000)
-    end
+    for _, ear in ipairs(idle) do send(ear, queue) end
     if #idle > 0 then return end
   end
 end
 
 -- Tells other processes; who has not listened for a while hears nothing.
 local function tell(sender, word, now)
-  call('ZREMRANGEBYSCORE', named('ears'), '-inf', now)
+  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do
+    call('ZREM', named('ears'), ear)
+    call('HDEL', named('offers'), ear)
+  end
   for _, ear in ipairs(call('ZRANGE', named('ears'), 0, 999)) do
     if ear ~= sender then
-      local list = named('ear:' .. ear)
-      call('RPUSH', list, word)
-      call('LTRIM', list, -100, -1)
-      call('PEXPIRE', list, 30000)
+      send(ear, word)
+      call('LTRIM', named('ear:' .. ear), -100, -1)
     end
   end
 end

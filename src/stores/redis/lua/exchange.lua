@@ -1,6 +1,7 @@
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
 -- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one text; then the results; then, if jobs are asked
--- for: token, lease in ms, shared slots, slots of each of the four lanes, and for each pick: queue, lane, take.
+-- for: token, lease in ms, shared slots, slots of each of the four lanes, whether the claim is a lasting one, and for each pick:
+-- queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
 -- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
 -- and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job wakes this
@@ -109,13 +110,14 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared
+local lease, shared, isLasting
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
   lease = tonumber(nextArg())
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
+  isLasting = nextArg() == '1'
   local place, keys = {}, { named('l:' .. token) }
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
@@ -323,9 +325,7 @@ if #taken > 0 then
     held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
-  call('HSET', named('l:' .. token), 'worker', worker, 'at', now, 'left', #taken, 'tickets', tickets)
-  call('SADD', named('w:' .. worker), token)
-  call('ZADD', named('workers'), now + lease, worker)
+  startLease(worker, token, lease, #taken, tickets, now)
   call('HSET', named('latest'), worker, token)
   local kinds = {}
   -- Most are of the same kind as the one before.
@@ -349,12 +349,22 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken; a full server has no room for that, and then it has to find out by itself.
+-- Who has room left waits to be woken, or leaves a claim behind that jobs are given to as they are added; see insert.lua. A full
+-- server has no room for that, and then it has to find out by itself.
 local waits = 0
-if token and ear ~= '' and shared > 0 then
-  waits = 1
-  for _, queue in ipairs(queues) do
-    if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+if token and ear ~= '' then
+  if shared > 0 then
+    waits = 1
+    for _, queue in ipairs(queues) do
+      if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
+    end
+  end
+  if waits == 1 and isLasting then
+    local asked = {}
+    for i, pick in ipairs(picks) do asked[i] = pick.line .. '\n' end
+    redis.pcall('HSET', named('offers'), ear, worker .. '\n' .. token .. '\n' .. lease .. '\n' .. shared .. '\n' .. table.concat(asked))
+  else
+    call('HDEL', named('offers'), ear)
   end
 end
 

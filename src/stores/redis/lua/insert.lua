@@ -1,19 +1,25 @@
--- Adds plain jobs. ARGV: now, this process's ear or '', then groups of jobs that follow each other and are alike: the name of their
--- kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle and
--- the rest of the body of each.
--- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist }.
+-- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
+-- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
+-- alike: the name of their kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they
+-- are, then handle and the rest of the body of each.
+-- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
+-- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
+-- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
 local now = clock(ARGV[1])
+local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
+for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local groups, handles, rests = {}, {}, {}
-local at = 3
+local at = 7 + #own.lines
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
   if flags and isLimited(flags) then return { 'desk' } end
   -- A new kind of a definition that has limits.
-  if not call('HGET', named('kinds'), name) and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
+  local kind = call('HGET', named('kinds'), name)
+  if not kind and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
   local size = tonumber(ARGV[at + 2])
-  groups[#groups + 1] = { name = name, line = lineName(lane, queue), queue = queue, due = ARGV[at + 1], first = #handles + 1, size = size }
+  groups[#groups + 1] = { name = name, kind = kind, line = lineName(lane, queue), queue = queue, isPaused = flags and isPaused(flags), due = ARGV[at + 1], first = #handles + 1, size = size }
   for i = at + 3, at + 1 + 2 * size, 2 do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
@@ -24,18 +30,76 @@ end
 local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
 local known, seen = {}, {}
+local bodies = {}
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
 for i = 1, #handles do
   if existing[i] or seen[handles[i]] then known[#known + 1] = i end
   seen[handles[i]] = true
 end
 
-local position = call('HINCRBY', root, 'seq', #handles) - #handles
+-- Whether nothing waits in any of these lines.
+local function areEmpty(lines)
+  local keys = {}
+  for i, line in ipairs(lines) do
+    keys[2 * i - 1] = named('line:' .. line)
+    keys[2 * i] = named('back:' .. line)
+  end
+  return call('EXISTS', unpack(keys)) == 0
+end
+
+-- The claim that one of those who wait has left behind, if that has room for these jobs. Others are told that there are jobs.
+local function claimOfOther(group)
+  call('SREM', named('idle:' .. group.queue), ARGV[2])
+  local ear = call('SPOP', named('idle:' .. group.queue))
+  local offer = ear and call('HGET', named('offers'), ear)
+  local worker, token, lease, room, lines = string.match(offer or '', '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)(\n.*)$')
+  local till = worker and call('ZSCORE', named('workers'), worker)
+  if till and tonumber(till) > now and tonumber(room) >= group.size and string.find(lines, '\n' .. group.line .. '\n', 1, true) then
+    call('HDEL', named('offers'), ear)
+    -- It may leave the same claim behind once more.
+    return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
+  end
+  if ear then send(ear, group.queue) end
+end
+
+-- Whose the jobs are from the beginning, if they are few, alike, all new, and nobody was there before them. To others they are sent as
+-- a message, which is not to be large.
+local function claimFor(group)
+  if #groups > 1 or group.isPaused or group.size > 20 then return nil end
+  if own.worker ~= '' then return areEmpty(own.lines) and own or nil end
+  local bytes = 0
+  for i = 1, #rests do bytes = bytes + #rests[i] end
+  return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
+end
+
+-- The jobs are running. Another process hears of it: worker, token, now, kind and its name, tickets; then the bodies.
+local function give(claim, group, kind, tickets)
+  local held = {}
+  for i, ticket in ipairs(tickets) do
+    held[2 * i - 1] = ticket
+    held[2 * i] = claim.token
+  end
+  call('HSET', asTable('running'), unpack(held))
+  local text = table.concat(tickets, '\n')
+  startLease(claim.worker, claim.token, tonumber(claim.lease), #tickets, text, now)
+  count(kind, 'running', #tickets)
+  if not claim.ear then
+    call('HSET', named('latest'), claim.worker, claim.token)
+    call('HDEL', named('offers'), ARGV[2])
+    return 'own'
+  end
+  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, text }
+  send(claim.ear, table.concat(head, '\n') .. '\30' .. table.concat(bodies, '\30'))
+  return { claim.ear, claim.token }
+end
+
 local isKnown = {}
 for _, i in ipairs(known) do isKnown[i] = true end
-local added, bodies = #known > 0 and {} or handles, {}
+local added = #known > 0 and {} or handles
 local isLater = false
+local given, kind = '', nil
 for _, group in ipairs(groups) do
-  local kind = kindNumber(group.name)
+  kind = group.kind or kindNumber(group.name)
   local dueAt = now
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
@@ -62,9 +126,14 @@ for _, group in ipairs(groups) do
     inParts(scored, 'ZADD', named('state:1'))
     count(kind, 'scheduled', #tickets)
   elseif #tickets > 0 then
-    inParts(tickets, 'RPUSH', named('line:' .. group.line))
-    count(kind, 'pending', #tickets)
-    wake(group.queue, #tickets, ARGV[2])
+    local claim = #known == 0 and claimFor(group)
+    if claim then
+      given = give(claim, group, kind, tickets)
+    else
+      inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      count(kind, 'pending', #tickets)
+      wake(group.queue, #tickets, ARGV[2])
+    end
   end
   count(kind, 'total_enqueued', #tickets)
 end
@@ -73,4 +142,4 @@ putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end
 
-return { format('%.17g', now), known }
+return { format('%.17g', now), known, position, kind, given }

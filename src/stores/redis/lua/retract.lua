@@ -1,0 +1,25 @@
+-- Takes jobs back from a process that they were given to by insert.lua, if it has not heard of it: it is no more. Who waits in a blocking
+-- command is served when the script that gave them is over. ARGV: the process's ear, the token of the claim.
+-- Answers how many wait again.
+local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
+for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
+  local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\30]*)')
+  if own == token then
+    call('LREM', ear, 1, message)
+    local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    local size = 0
+    for ticket in string.gmatch(rest, '[^\n]+') do
+      if call('HGET', named('running'), ticket) == token then
+        size = size + 1
+        call('HDEL', named('running'), ticket)
+        call('ZADD', named('back:' .. lineName(lane, queue)), 0, ticket)
+      end
+    end
+    if size > 0 then leaseDone(worker, token, size) end
+    count(kind, 'running', -size)
+    count(kind, 'pending', size)
+    wake(queue, size, '')
+    return size
+  end
+end
+return 0

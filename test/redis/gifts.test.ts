@@ -1,0 +1,204 @@
+/** Jobs that are a worker's own from the beginning: it waited for some when they were added, here or in another process. */
+import { RedisStore } from 'millrace/redis'
+import { expect, onTestFinished, test } from 'vitest'
+import type { ClaimedJob, NewJob } from '../../src/core/job.js'
+import type { ExchangeResult, Store } from '../../src/core/store.js'
+import { scripts } from '../../src/stores/redis/scripts.js'
+import {
+  claim,
+  claimRequest,
+  complete,
+  idsOf,
+  insertMany,
+  insertOne,
+  newJob,
+  nextSignal,
+  retention,
+  settle,
+  stateOf,
+  statesOf,
+} from '../../src/testing/conformance/helpers.js'
+import { failing, watchScripts } from './intercept.js'
+import { freshPrefix, serverUrl } from './redis.js'
+
+test('a job is given to a worker of another process, which need not ask for it', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  const names = watchScripts()
+  const taking = taken(there)
+  const id = await insertOne(here)
+  const { claimed } = await taking
+  expect(claimed).toMatchObject([{ id, attempt: 1, crashes: 0, input: newJob().input, lane: newJob().lane }])
+  expect(names).not.toContain('exchange')
+  expect(await stateOf(here, id)).toBe('running')
+  expect(await settle(there, claimed[0] as ClaimedJob, complete('"done"'))).toBe('applied')
+  expect(await stateOf(here, id)).toBe('completed')
+})
+
+test('what comes after that is not given to the same claim', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  const taking = taken(there)
+  await insertOne(here)
+  await taking
+  const id = await insertOne(here)
+  expect(await stateOf(here, id)).toBe('pending')
+})
+
+test('a claim that is left behind twice is given jobs under two leases', async () => {
+  const { here, there } = await twoProcesses()
+  const request = { ...claimRequest(10), lasting: true }
+  const jobs: ClaimedJob[] = []
+  for (let n = 0; n < 2; n++) {
+    await there.exchange({ worker: 'worker', settlements: [], claim: request })
+    const taking = taken(there)
+    await insertOne(here)
+    jobs.push(...(await taking).claimed)
+  }
+  const tokens = jobs.map(({ token }) => token.slice(token.indexOf('.')))
+  expect(new Set(tokens).size).toBe(2)
+  for (const job of jobs) expect(await settle(there, job, complete())).toBe('applied')
+  const inventory = { leaving: [], claiming: [] }
+  const { strays } = await there.extend({ worker: 'worker', lease: 10_000, held: [], inventory })
+  expect(strays).toEqual([])
+})
+
+test('it is taken back from a process that is no more', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  // As if it was killed: nobody says goodbye.
+  failing(scripts.listen, 1, new Error('killed'))
+  await there.close()
+  const names = watchScripts()
+  const ready = nextSignal(here, ({ type }) => type === 'ready')
+  const id = await insertOne(here)
+  await ready
+  expect(names).toEqual(['insert', 'retract'])
+  const [job] = await claim(here, 1)
+  expect(job).toMatchObject({ id, attempt: 1, crashes: 0 })
+  expect(await settle(here, job as ClaimedJob, complete())).toBe('applied')
+  expect(await statesOf(here)).toMatchObject({ pending: 0, running: 0, completed: 1 })
+})
+
+test('a worker that does not take it gives it back, and no attempt is spent', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  const settled = nextSignal(there, ({ type }) => type === 'settled')
+  const id = await insertOne(here)
+  expect(await stateOf(here, id)).toBe('running')
+  await settled
+  expect(await claim(here, 1)).toMatchObject([{ id, attempt: 1, crashes: 0 }])
+})
+
+test('so does a process that closes', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  const arriving = nextSignal(there, ({ type }) => type === 'ready')
+  const id = await insertOne(here)
+  await arriving
+  await there.close()
+  expect(await claim(here, 1)).toMatchObject([{ id, attempt: 1 }])
+})
+
+test.each<[string, number, Partial<NewJob>]>([
+  ['many', 21, {}],
+  ['large ones', 2, { input: JSON.stringify('x'.repeat(40_000)) }],
+  ['those of another lane', 1, { lane: 0 }],
+])('%s are not given to a worker', async (_, count, fields) => {
+  const { here, there } = await twoProcesses()
+  const { picks, ...request } = claimRequest(100)
+  const own = picks.filter(({ lane }) => lane !== 0)
+  await there.exchange({ worker: 'w', settlements: [], claim: { ...request, picks: own, lasting: true } })
+  const heard = nextSignal(there, ({ type }) => type === 'ready')
+  await insertMany(here, count, fields)
+  await heard
+  expect(await statesOf(here)).toMatchObject({ pending: count, running: 0 })
+})
+
+test('nothing is given of a paused queue, nor past those that wait', async () => {
+  const { here, there } = await twoProcesses()
+  const first = await insertOne(here)
+  const [job] = (await claim(here, 1)) as [ClaimedJob]
+  await waitFor(there)
+  await here.configure({ queue: 'main', paused: true })
+  const second = await insertOne(here)
+  expect(await stateOf(here, second)).toBe('pending')
+  await here.configure({ queue: 'main', paused: false })
+  const third = await insertOne(here)
+  expect(await stateOf(here, third)).toBe('pending')
+  expect(await settle(here, job, complete())).toBe('applied')
+  expect(await stateOf(here, first)).toBe('completed')
+  expect(idsOf(await claim(here, 5))).toEqual([second, third])
+})
+
+test('a worker of the same process gets it in the answer of the insert', async () => {
+  const { here } = await twoProcesses()
+  await insertOne(here)
+  await claim(here, 1)
+  const names = watchScripts()
+  const taking = taken(here)
+  const ids = await insertMany(here, 3)
+  const { claimed } = await taking
+  expect(idsOf(claimed)).toEqual(ids)
+  expect(names).toEqual(['insert'])
+  for (const one of claimed) expect(await settle(here, one, complete())).toBe('applied')
+})
+
+test('a worker of the same process gets it later where others wait', async () => {
+  const { here } = await twoProcesses()
+  const waiting = await insertMany(here, 2)
+  const taking = taken(here, 2)
+  const id = await insertOne(here)
+  expect(idsOf((await taking).claimed)).toEqual(waiting)
+  expect(await stateOf(here, id)).toBe('pending')
+})
+
+test('an insert whose answer was lost gives nothing twice', async () => {
+  const { here, there } = await twoProcesses()
+  await waitFor(there)
+  const taking = taken(there)
+  const job = newJob()
+  await here.insert([job])
+  expect((await here.insert([job]))[0]?.status).toBe('duplicate')
+  expect(idsOf((await taking).claimed)).toEqual([job.id])
+  expect(await statesOf(here)).toMatchObject({ pending: 0, running: 1 })
+})
+
+/** The claim of an idle worker, which it leaves behind. */
+async function waitFor(store: Store): Promise<void> {
+  const request = { ...claimRequest(10), lasting: true }
+  const { claimed } = await store.exchange({ worker: 'worker', settlements: [], claim: request })
+  expect(claimed).toEqual([])
+}
+
+/** What a worker claims when it hears that jobs arrive, as it does. */
+function taken(store: Store, room = 10): Promise<ExchangeResult> {
+  return new Promise((resolve) => {
+    const stop = store.subscribe(({ type }) => {
+      if (type !== 'arriving') return
+      stop()
+      resolve(store.exchange({ worker: 'worker', settlements: [], claim: claimRequest(room) }))
+    })
+  })
+}
+
+async function twoProcesses(): Promise<{ here: Store; there: Store }> {
+  const prefix = freshPrefix()
+  const openStore = async () => {
+    const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
+    onTestFinished(() => store.close())
+    await store.open()
+    return store
+  }
+  const here = await openStore()
+  // The queue and its kind are known from the beginning.
+  const [job] = await claimAfter(here, await insertOne(here))
+  await settle(here, job as ClaimedJob, complete(undefined, { ...retention, completed: 0 }))
+  return { here, there: await openStore() }
+}
+
+async function claimAfter(store: Store, id: string): Promise<readonly ClaimedJob[]> {
+  const jobs = await claim(store, 1)
+  expect(idsOf(jobs)).toEqual([id])
+  return jobs
+}
