@@ -202,11 +202,22 @@ function isWithin(periods: readonly Period[], t: number): boolean {
   return periods.some(({ from, to }) => from <= t && t <= to)
 }
 
-/** I1. Nothing is ever removed here (retention is an hour), so a job that was acknowledged has a row. */
-function checkNothingLost({ jobs, forgotten = [] }: Evidence, { acked }: History, accuse: Accuse): number {
+/**
+ * I1. Nothing is ever removed here (retention is an hour), so a job that was acknowledged has a row. A batch that goes to several
+ * shards is acknowledged when all of them have answered: what one of these handed to a worker it had before it forgot.
+ */
+function checkNothingLost(
+  { jobs, forgotten = [] }: Evidence,
+  { acked, jobs: histories }: History,
+  accuse: Accuse,
+): number {
+  const wasThere = (id: string, period: Period) =>
+    histories.get(id)?.claims.some(({ t }) => isWithin([period], t)) ?? false
+  const isExcused = (id: string, t: number) =>
+    forgotten.some((period) => period.from <= t && (t <= period.to || wasThere(id, period)))
   const found = new Set(jobs.map((job) => job.id))
   const missing = [...acked].filter(([id]) => !found.has(id))
-  const lost = missing.filter(([, t]) => !isWithin(forgotten, t)).map(([id]) => id)
+  const lost = missing.filter(([id, t]) => !isExcused(id, t)).map(([id]) => id)
   if (lost.length > 0) accuse('I1', `${lost.length} acknowledged jobs are lost: ${some(lost)}`)
   return missing.length
 }

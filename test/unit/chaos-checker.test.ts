@@ -97,6 +97,17 @@ describe('a server that forgets', () => {
     expect(judge({ ...evidence, forgotten })).toMatchObject({ violations: [], lost: 1 })
   })
 
+  test('may lose what it had then, and others were told of later', () => {
+    const early = { ...lease('b', { token: 't3', claimedAt: 50, worker: 'w1' }) }
+    const acked = (t: number) => ({
+      events: [...completed('a'), ...enqueued('b').map((event) => ({ ...event, t })), ...started(early)],
+      jobs: [job('a')],
+    })
+    expect(judge({ ...acked(300), forgotten })).toMatchObject({ violations: [], lost: 1 })
+    const accused = judge({ ...acked(10), forgotten: [{ from: 20, to: 100 }] })
+    expect(accused.violations.map(({ invariant }) => invariant)).toContain('I1')
+  })
+
   test('may run again what completed then, which is counted', () => {
     const jobs = [job('a', { resultBy: 't2' })]
     expect(judge({ events: twice, jobs, forgotten })).toMatchObject({ violations: [], rerun: 1 })

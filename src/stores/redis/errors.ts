@@ -60,7 +60,7 @@ export function isRefusedWith(error: unknown, ...codes: readonly string[]): bool
 export function replyCode(error: unknown): string | undefined {
   if (isMillraceError(error)) return error.cause === undefined ? undefined : replyCode(error.cause)
   if (!isReply(error)) return undefined
-  if (/^ERR The user executing the script can't/.test(error.message)) return 'NOPERM'
+  if (/^ERR (The user executing the script can't|ACL failure in script)/.test(error.message)) return 'NOPERM'
   return /^[A-Z]+/.exec(wordsOf(error))?.[0] ?? 'ERR'
 }
 

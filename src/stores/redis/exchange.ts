@@ -4,6 +4,7 @@ import { separator } from '../page/separator.js'
 import { readBody } from './body.js'
 import { type ClaimedKind, plainClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
+import type { CompiledDurability } from './durability.js'
 import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
 import { idIn, positionDigits } from './ticket.js'
@@ -36,11 +37,19 @@ export class Exchanger {
   readonly #connection: Connection
   readonly #ear: () => string
   readonly #now: () => number | ''
+  /** What is told by a word of the server has been confirmed by no replica. */
+  readonly #mayLeaveClaims: boolean
 
-  constructor(connection: Connection, ear: () => string, now: () => number | '') {
+  constructor(
+    connection: Connection,
+    ear: () => string,
+    now: () => number | '',
+    durability: CompiledDurability | undefined,
+  ) {
     this.#connection = connection
     this.#ear = ear
     this.#now = now
+    this.#mayLeaveClaims = durability === undefined
   }
 
   /** Whether all of it is plain, as far as can be seen from here. */
@@ -53,7 +62,7 @@ export class Exchanger {
   /** Undefined when only the desk can: nothing was written. */
   async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<Exchanged | undefined> {
     const ends = endsOf(settlements)
-    const asked = claim === undefined ? [] : askedFor(claim)
+    const asked = claim === undefined ? [] : askedFor(claim, this.#mayLeaveClaims)
     const args = [this.#now(), worker, this.#ear(), ends.places.length, ...argsOf(ends), ...asked]
     const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
     if ((answer as readonly unknown[])[0] === 'desk') return undefined
@@ -63,10 +72,13 @@ export class Exchanger {
   }
 }
 
-function askedFor({ token, lease, room, picks, lasting }: ClaimRequest): (string | number)[] {
+function askedFor(
+  { token, lease, room, picks, lasting }: ClaimRequest,
+  mayStay: boolean,
+): (string | number)[] {
   const args: (string | number)[] = [token, lease, room.shared]
   for (let lane = 0; lane < 4; lane++) args.push(room.own[lane] ?? 0)
-  args.push(lasting === true && room.own.every((slots) => slots === 0) ? 1 : 0)
+  args.push(mayStay && lasting === true && room.own.every((slots) => slots === 0) ? 1 : 0)
   for (const { queue, lane, take } of picks) args.push(queue, lane, take)
   return args
 }

@@ -111,7 +111,7 @@ export class ShardStore implements Store {
   }
 
   async #connect(): Promise<void> {
-    const { clock, listen } = this.#options
+    const { clock, listen, durability } = this.#options
     const connection = await openConnection(this.#options, this.#number)
     const subscribers = new Subscribers()
     const ear = newToken()
@@ -140,7 +140,8 @@ export class ShardStore implements Store {
       isNotByCount: (error) => isRefusedWith(error, 'MRWHOLE'),
     })
     const inserter = new Inserter(connection, ear, now)
-    const exchanger = new Exchanger(connection, () => (wakeUps?.listening ? ear : ''), now)
+    const heardBy = () => (wakeUps?.listening ? ear : '')
+    const exchanger = new Exchanger(connection, heardBy, now, durability)
     const { limited } = atDesk
     const prompt = new Prompt({ inserter, exchanger, limited, tell })
     const fastPath = new FastPath({ inserter, exchanger, prompt, limited })

@@ -39,7 +39,7 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
     const root = arena.random.pick(rootsOf(place))
     const master = await cluster.masterOf(root)
     const replica = await cluster.replicaOf(master)
-    const from = Date.now()
+    const from = await allReplicated(root, master)
     const letGo = arena.kills % 2 === 0 ? await cutOff(replica, master) : () => {}
     await sleep(arena.random.between(behindMs.least, behindMs.most))
     await master.kill()
@@ -59,6 +59,17 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
       ? { forgotten, note: `durability none, replica behind by up to ${behindMs.most} ms: loss measured` }
       : { note: `durability { wait: ${wait} }, replica behind by up to ${behindMs.most} ms` }),
   })
+}
+
+/** A moment before which all that was written is at a replica; one may be behind without our doing. */
+async function allReplicated(root: string, master: RedisServer): Promise<number> {
+  const now = Date.now()
+  const replicas = await ask(master.port, async (redis) => {
+    await redis.set(`${root}:probe`, now)
+    return redis.wait(1, 10_000)
+  })
+  if (replicas < 1) throw new Error('no replica has heard of the master for ten seconds')
+  return now
 }
 
 /** Stands still, and what its master sends is sent to nobody. */
