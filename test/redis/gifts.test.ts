@@ -18,7 +18,7 @@ import {
   stateOf,
   statesOf,
 } from '../../src/testing/conformance/helpers.js'
-import { failing, watchScripts } from './intercept.js'
+import { failing, twice, watchScripts } from './intercept.js'
 import { freshPrefix, serverUrl } from './redis.js'
 
 test('a job is given to a worker of another process, which need not ask for it', async () => {
@@ -35,14 +35,45 @@ test('a job is given to a worker of another process, which need not ask for it',
   expect(await stateOf(here, id)).toBe('completed')
 })
 
-test('what comes after that is not given to the same claim', async () => {
+test('a claim is given jobs until its room is used; then its process is told of them', async () => {
   const { here, there } = await twoProcesses()
-  await waitFor(there)
-  const taking = taken(there)
-  await insertOne(here)
-  await taking
+  await waitFor(there, 2)
+  for (let n = 0; n < 2; n++) {
+    const taking = taken(there)
+    const id = await insertOne(here)
+    expect(idsOf((await taking).claimed)).toEqual([id])
+  }
+  const told = nextSignal(there, ({ type }) => type === 'ready')
   const id = await insertOne(here)
+  await told
   expect(await stateOf(here, id)).toBe('pending')
+})
+
+test('who gives jobs to others is told of those that come later', async () => {
+  const { here, there, other } = await twoProcesses()
+  const third = await other()
+  await waitFor(here)
+  await waitFor(there, 1)
+  // Due at once, and yet not announced here.
+  await here.insert([newJob({ runAt: Date.now() - 1_000 })])
+  expect(await statesOf(here)).toMatchObject({ pending: 0, running: 1 })
+  const told = nextSignal(here, ({ type }) => type === 'arriving')
+  await insertOne(third)
+  await told
+})
+
+test('a worker gets what it was given when the outcomes that it sends along have failed once', async () => {
+  const { here, there } = await twoProcesses()
+  const [first] = (await claimAfter(there, await insertOne(there))) as [ClaimedJob]
+  await waitFor(there)
+  const heard = nextSignal(there, ({ type }) => type === 'ready')
+  const id = await insertOne(here)
+  await heard
+  failing(scripts.exchange, 1, new Error('no answer'))
+  const settlements = [{ id: first.id, token: first.token, outcome: complete(), inserts: undefined }]
+  const exchange = () => there.exchange({ worker: 'worker', settlements, claim: claimRequest(1) })
+  await expect(exchange()).rejects.toThrow('no answer')
+  expect(await exchange()).toMatchObject({ settled: ['applied'], claimed: [{ id }] })
 })
 
 test('a claim that is left behind twice is given jobs under two leases', async () => {
@@ -153,6 +184,14 @@ test('a worker of the same process gets it later where others wait', async () =>
   expect(await stateOf(here, id)).toBe('pending')
 })
 
+test('a worker of the same process gets it where the answer of the insert was lost', async () => {
+  const { here } = await twoProcesses()
+  twice(scripts.insert)
+  const taking = taken(here)
+  const id = await insertOne(here)
+  expect(idsOf((await taking).claimed)).toEqual([id])
+})
+
 test('an insert whose answer was lost gives nothing twice', async () => {
   const { here, there } = await twoProcesses()
   await waitFor(there)
@@ -165,8 +204,8 @@ test('an insert whose answer was lost gives nothing twice', async () => {
 })
 
 /** The claim of an idle worker, which it leaves behind. */
-async function waitFor(store: Store): Promise<void> {
-  const request = { ...claimRequest(10), lasting: true }
+async function waitFor(store: Store, room = 10): Promise<void> {
+  const request = { ...claimRequest(room), lasting: true }
   const { claimed } = await store.exchange({ worker: 'worker', settlements: [], claim: request })
   expect(claimed).toEqual([])
 }
@@ -182,7 +221,7 @@ function taken(store: Store, room = 10): Promise<ExchangeResult> {
   })
 }
 
-async function twoProcesses(): Promise<{ here: Store; there: Store }> {
+async function twoProcesses(): Promise<{ here: Store; there: Store; other: () => Promise<Store> }> {
   const prefix = freshPrefix()
   const openStore = async () => {
     const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
@@ -194,7 +233,7 @@ async function twoProcesses(): Promise<{ here: Store; there: Store }> {
   // The queue and its kind are known from the beginning.
   const [job] = await claimAfter(here, await insertOne(here))
   await settle(here, job as ClaimedJob, complete(undefined, { ...retention, completed: 0 }))
-  return { here, there: await openStore() }
+  return { here, there: await openStore(), other: openStore }
 }
 
 async function claimAfter(store: Store, id: string): Promise<readonly ClaimedJob[]> {

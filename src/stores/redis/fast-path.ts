@@ -23,7 +23,7 @@ export class FastPath {
     this.#parts = parts
   }
 
-  /** Undefined for the desk. `alone` does a claim that could not go along. */
+  /** Undefined for the desk. `alone` asks for a claim that could not go along. */
   async insert(
     jobs: readonly NewJob[],
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,

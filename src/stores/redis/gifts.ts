@@ -1,14 +1,24 @@
 import type { ClaimedJob } from '../../core/job.js'
 import { unstarted } from '../../core/lifecycle.js'
 import type { ExchangeRequest, ExchangeResult, Signal } from '../../core/store.js'
+import { separator } from '../page/separator.js'
 import { claimedIn } from './exchange.js'
 
-/** So long a worker has to take what it was given: it may be stopping, or have filled its slots meanwhile. */
+/** So long a worker has to take what it was given, if its lease is not short: it may be stopping, or have filled its slots meanwhile. */
 const patienceMs = 1_000
+/** Claims that jobs were given to; a server that forgets may tell of one twice. */
+const remembered = 100
 
 export interface GiftParts {
   tell(signal: Signal): void
   exchange(request: ExchangeRequest): Promise<ExchangeResult>
+}
+
+interface Gift {
+  readonly worker: string
+  readonly jobs: readonly ClaimedJob[]
+  /** Monotonic time. */
+  readonly until: number
 }
 
 /**
@@ -17,8 +27,9 @@ export interface GiftParts {
  */
 export class Gifts {
   readonly #parts: GiftParts
-  readonly #byWorker = new Map<string, ClaimedJob[]>()
+  readonly #waiting = new Set<Gift>()
   readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #heard = new Set<string>()
 
   constructor(parts: GiftParts) {
     this.#parts = parts
@@ -26,47 +37,64 @@ export class Gifts {
 
   /** `message`: of insert.lua. */
   receive(message: string): void {
-    const end = message.indexOf('\x1e')
-    const [, worker = '', claim = '', now = '', kind = '', name = '', ...tickets] = message
+    const end = message.indexOf(separator)
+    const [, worker = '', claim = '', now = '', kind = '', name = '', lease = '', ...tickets] = message
       .slice(0, end)
       .split('\n')
+    if (this.#isKnown(claim)) return
     const jobs = claimedIn([now, [], [kind, name], tickets.join('\n'), message.slice(end + 1), [], 0], claim)
-    const { tell } = this.#parts
-    this.#byWorker.set(worker, [...(this.#byWorker.get(worker) ?? []), ...jobs])
+    const patience = Math.min(patienceMs, Number(lease) / 3)
+    const gift: Gift = { worker, jobs, until: performance.now() + patience }
+    this.#waiting.add(gift)
     const queues = new Set(jobs.map(({ queue }) => queue))
+    const { tell } = this.#parts
     tell({ type: 'arriving', queues })
-    if (!this.#byWorker.has(worker)) return
+    if (!this.#waiting.has(gift)) return
     tell({ type: 'ready', queues })
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
-      void this.#giveBack(worker, jobs)
-    }, patienceMs).unref()
+      void this.#giveBack(gift)
+    }, patience).unref()
     this.#timers.add(timer)
   }
 
-  /** What there is for whoever makes this claim. */
-  take({ worker, claim }: ExchangeRequest): readonly ClaimedJob[] | undefined {
-    if (claim === undefined || this.#byWorker.size === 0) return undefined
-    const jobs = this.#byWorker.get(worker)
-    this.#byWorker.delete(worker)
-    return jobs
+  #isKnown(claim: string): boolean {
+    if (this.#heard.has(claim)) return true
+    this.#heard.add(claim)
+    for (const oldest of this.#heard) {
+      if (this.#heard.size <= remembered) break
+      this.#heard.delete(oldest)
+    }
+    return false
+  }
+
+  /** Whether there is something for whoever makes this claim. */
+  has({ worker, claim }: ExchangeRequest): boolean {
+    return claim !== undefined && this.#waiting.size > 0 && this.#of(worker).length > 0
+  }
+
+  take(worker: string): ClaimedJob[] {
+    const gifts = this.#of(worker)
+    for (const gift of gifts) this.#waiting.delete(gift)
+    return gifts.flatMap(({ jobs }) => jobs)
+  }
+
+  /** One that has waited for too long may be another's by now. */
+  #of(worker: string): Gift[] {
+    return [...this.#waiting].filter((gift) => gift.worker === worker && performance.now() < gift.until)
   }
 
   /** Nobody takes anything any more. */
   async close(): Promise<void> {
     for (const timer of this.#timers) clearTimeout(timer)
-    await Promise.all([...this.#byWorker].map(([worker, jobs]) => this.#giveBack(worker, jobs)))
+    await Promise.all([...this.#waiting].map((gift) => this.#giveBack(gift)))
   }
 
-  /** What has not been taken. */
-  async #giveBack(worker: string, jobs: readonly ClaimedJob[]): Promise<void> {
-    const waiting = this.#byWorker.get(worker) ?? []
-    const left = waiting.filter((job) => jobs.includes(job))
-    const others = waiting.filter((job) => !jobs.includes(job))
-    if (others.length > 0) this.#byWorker.set(worker, others)
-    else this.#byWorker.delete(worker)
-    if (left.length === 0) return
-    const settlements = left.map(({ id, token }) => ({ id, token, outcome: unstarted(), inserts: undefined }))
+  /** If it has not been taken. */
+  async #giveBack(gift: Gift): Promise<void> {
+    if (!this.#waiting.delete(gift)) return
+    const { worker, jobs } = gift
+    const settlements = jobs.map(({ id, token }) => ({ id, token, outcome: unstarted(), inserts: undefined }))
     // If that fails, the lease gives them back.
     await this.#parts.exchange({ worker, settlements, claim: undefined }).catch(() => {})
   }

@@ -361,8 +361,9 @@ while ended < endCount do
   local length = tonumber(nextArg())
   local given = {}
   if length > 0 then
-    given = ticketsIn(nextArg(), length)
-    if #given ~= size then return { 'desk' } end
+    local text = nextArg()
+    if #text ~= size * length then return { 'desk' } end
+    given = ticketsIn(text, length)
   else
     for i = 1, size do given[i] = nextArg() end
   end
@@ -722,22 +723,28 @@ local function areEmpty(lines)
   return call('EXISTS', unpack(keys)) == 0
 end
 
--- The claim that one of those who wait has left behind, if that has room for these jobs. Others are told that there are jobs.
+-- The claim that one of those who wait has left behind, if that has room for these jobs. Who waits goes on to do so, and with what is
+-- left of its room if anything is.
 local function claimOfOther(group)
-  call('SREM', named('idle:' .. group.queue), ARGV[2])
-  local ear = call('SPOP', named('idle:' .. group.queue))
+  local idle = named('idle:' .. group.queue)
+  local isSelf = call('SREM', idle, ARGV[2]) == 1
+  local ear = call('SRANDMEMBER', idle)
+  if isSelf then call('SADD', idle, ARGV[2]) end
   local offer = ear and call('HGET', named('offers'), ear)
   local worker, token, lease, room, lines = string.match(offer or '', '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)(\\n.*)$')
   local till = worker and call('ZSCORE', named('workers'), worker)
-  if till and tonumber(till) > now and tonumber(room) >= group.size and string.find(lines, '\\n' .. group.line .. '\\n', 1, true) then
+  local left = till and tonumber(till) > now and tonumber(room) - group.size or -1
+  if left < 0 or not string.find(lines, '\\n' .. group.line .. '\\n', 1, true) then return nil end
+  if left > 0 then
+    call('HSET', named('offers'), ear, table.concat({ worker, token, lease, left }, '\\n') .. lines)
+  else
     call('HDEL', named('offers'), ear)
-    -- It may leave the same claim behind once more.
-    return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
   end
-  if ear then send(ear, group.queue) end
+  -- Each time under another token.
+  return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
 end
 
--- Whose the jobs are from the beginning, if they are few, alike, all new, and nobody was there before them. To others they are sent as
+-- Whose the jobs are from the beginning, if they are few (see prompt.ts), alike, all new, and nobody was there before them. To others they are sent as
 -- a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
@@ -747,7 +754,7 @@ local function claimFor(group)
   return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
 end
 
--- The jobs are running. Another process hears of it: worker, token, now, kind and its name, tickets; then the bodies.
+-- The jobs are running. Another process hears of it: worker, token, now, kind and its name, lease, tickets; then the bodies.
 local function give(claim, group, kind, tickets)
   local held = {}
   for i, ticket in ipairs(tickets) do
@@ -763,7 +770,7 @@ local function give(claim, group, kind, tickets)
     call('HDEL', named('offers'), ARGV[2])
     return 'own'
   end
-  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, text }
+  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease, text }
   send(claim.ear, table.concat(head, '\\n') .. '\\30' .. table.concat(bodies, '\\30'))
   return { claim.ear, claim.token }
 end
@@ -821,13 +828,12 @@ return { format('%.17g', now), known, position, kind, given }
 `
 
 export const listen = `
--- A process that listens, and for how many ms; 0 when it no longer does. ARGV: its ear, ms.
+-- A process that listens, and for how many ms; 0 when it no longer does: from then on it is given nothing. ARGV: its ear, ms.
 local now = clock('')
 if ARGV[2] == '0' then
   call('ZREM', named('ears'), ARGV[1])
   call('SREM', named('newcomers'), ARGV[1])
   call('HDEL', named('offers'), ARGV[1])
-  call('DEL', named('ear:' .. ARGV[1]))
 else
   if call('ZADD', named('ears'), now + tonumber(ARGV[2]), ARGV[1]) == 1 then call('SADD', named('newcomers'), ARGV[1]) end
 end
@@ -1479,10 +1485,12 @@ export const retract = `
 -- Answers how many wait again.
 local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
-  local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n([^\\30]*)')
+  local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\30]*)')
   if own == token then
     call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    call('SREM', named('idle:' .. queue), ARGV[1])
+    call('HDEL', named('offers'), ARGV[1])
     local size = 0
     for ticket in string.gmatch(rest, '[^\\n]+') do
       if call('HGET', named('running'), ticket) == token then
@@ -1495,6 +1503,8 @@ for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
     count(kind, 'running', -size)
     count(kind, 'pending', size)
     wake(queue, size, '')
+    -- It may have been busy for a moment, and believes that there is nothing.
+    send(ARGV[1], queue)
     return size
   end
 end

@@ -51,7 +51,7 @@ export class Prompt {
     })
   }
 
-  /** Undefined for the desk. `alone` does a claim that the jobs were not given to. */
+  /** Undefined for the desk. `alone` asks the server: it may have given them without our hearing of it. */
   async insert(
     jobs: readonly NewJob[],
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
@@ -63,9 +63,9 @@ export class Prompt {
     try {
       const inserted = await inserter.insert(jobs, isFor ? guest.request : undefined)
       if (inserted?.given === 'own' && guest !== undefined) {
-        isGiven = true
         const claimed = givenTo(guest.request, jobs, inserted)
         guest.answer({ settled: [], claimed, opens: undefined })
+        isGiven = true
         this.#parts.tell({ type: 'claimed', jobs: claimed })
       }
       return inserted

@@ -200,7 +200,7 @@ export class ShardStore implements Store {
   /** Undefined for the desk. */
   async #insert(jobs: readonly NewJob[]): Promise<InsertResult[] | undefined> {
     if (jobs.length === 0) return []
-    const inserted = await this.#open().fastPath.insert(jobs, (request) => this.exchange(request))
+    const inserted = await this.#open().fastPath.insert(jobs, (request) => this.#ask(request))
     if (inserted === undefined) return undefined
     this.#tellOf(inserted)
     if (typeof inserted.given !== 'string') void this.#retract(inserted.given, jobs)
@@ -214,9 +214,9 @@ export class ShardStore implements Store {
 
   /** If the process that jobs were given to does not hear of it. If we fail too, the lease gives them back. */
   async #retract(given: readonly [ear: string, claim: string], jobs: readonly NewJob[]): Promise<void> {
-    const { connection } = this.#open()
-    const retracted = await connection.run(scripts.retract, given, { durable: false }).catch(() => 0)
-    if (retracted === 0) return
+    const connection = this.#engine?.connection
+    const retracted = await connection?.run(scripts.retract, given, { durable: false }).catch(() => 0)
+    if (retracted === 0 || connection === undefined) return
     this.#tell({ type: 'ready', queues: new Set(jobs.map(({ queue }) => queue)) })
   }
 
@@ -233,18 +233,20 @@ export class ShardStore implements Store {
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
     const { prompt, gifts } = this.#open()
-    const gift = gifts.take(request)
-    if (gift === undefined) return prompt.board(request) ?? this.#exchange(request)
-    this.#tell({ type: 'claimed', jobs: gift })
-    const { settlements } = request
-    if (settlements.length === 0) return { settled: [], claimed: gift, opens: undefined }
-    return { ...(await this.#exchange({ ...request, claim: undefined })), claimed: gift }
+    if (!gifts.has(request)) return prompt.board(request) ?? this.#exchange(request)
+    const { settlements, worker } = request
+    const others = settlements.length > 0 && (await this.#exchange({ ...request, claim: undefined }))
+    const claimed = gifts.take(worker)
+    if (claimed.length > 0) this.#tell({ type: 'claimed', jobs: claimed })
+    return { settled: [], opens: undefined, ...others, claimed }
   }
 
   async #exchange(request: ExchangeRequest): Promise<ExchangeResult> {
+    return this.#open().quiet.answerTo(request) ?? this.#ask(request)
+  }
+
+  async #ask(request: ExchangeRequest): Promise<ExchangeResult> {
     const { fastPath, deskExchange, quiet } = this.#open()
-    const known = quiet.answerTo(request)
-    if (known !== undefined) return known
     const learn = quiet.asks(request)
     const exchanged = await fastPath.exchange(request)
     learn(exchanged?.waits === true)

@@ -1,4 +1,5 @@
 import type { Signal } from '../../core/store.js'
+import { nextTurn } from '../../system/turn.js'
 import type { Connection } from './connection.js'
 import { Listener } from './listener.js'
 import { scripts } from './scripts.js'
@@ -51,10 +52,12 @@ export class WakeUps {
     this.#started = true
   }
 
+  /** What was given to this process before it said so is still heard. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    this.#listener.stop()
     await this.#say(0)
+    await nextTurn()
+    this.#listener.stop()
   }
 
   /** Nothing depends on it: who is not told polls. */

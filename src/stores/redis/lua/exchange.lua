@@ -68,8 +68,9 @@ while ended < endCount do
   local length = tonumber(nextArg())
   local given = {}
   if length > 0 then
-    given = ticketsIn(nextArg(), length)
-    if #given ~= size then return { 'desk' } end
+    local text = nextArg()
+    if #text ~= size * length then return { 'desk' } end
+    given = ticketsIn(text, length)
   else
     for i = 1, size do given[i] = nextArg() end
   end

@@ -47,22 +47,28 @@ local function areEmpty(lines)
   return call('EXISTS', unpack(keys)) == 0
 end
 
--- The claim that one of those who wait has left behind, if that has room for these jobs. Others are told that there are jobs.
+-- The claim that one of those who wait has left behind, if that has room for these jobs. Who waits goes on to do so, and with what is
+-- left of its room if anything is.
 local function claimOfOther(group)
-  call('SREM', named('idle:' .. group.queue), ARGV[2])
-  local ear = call('SPOP', named('idle:' .. group.queue))
+  local idle = named('idle:' .. group.queue)
+  local isSelf = call('SREM', idle, ARGV[2]) == 1
+  local ear = call('SRANDMEMBER', idle)
+  if isSelf then call('SADD', idle, ARGV[2]) end
   local offer = ear and call('HGET', named('offers'), ear)
   local worker, token, lease, room, lines = string.match(offer or '', '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)(\n.*)$')
   local till = worker and call('ZSCORE', named('workers'), worker)
-  if till and tonumber(till) > now and tonumber(room) >= group.size and string.find(lines, '\n' .. group.line .. '\n', 1, true) then
+  local left = till and tonumber(till) > now and tonumber(room) - group.size or -1
+  if left < 0 or not string.find(lines, '\n' .. group.line .. '\n', 1, true) then return nil end
+  if left > 0 then
+    call('HSET', named('offers'), ear, table.concat({ worker, token, lease, left }, '\n') .. lines)
+  else
     call('HDEL', named('offers'), ear)
-    -- It may leave the same claim behind once more.
-    return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
   end
-  if ear then send(ear, group.queue) end
+  -- Each time under another token.
+  return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
 end
 
--- Whose the jobs are from the beginning, if they are few, alike, all new, and nobody was there before them. To others they are sent as
+-- Whose the jobs are from the beginning, if they are few (see prompt.ts), alike, all new, and nobody was there before them. To others they are sent as
 -- a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
@@ -72,7 +78,7 @@ local function claimFor(group)
   return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
 end
 
--- The jobs are running. Another process hears of it: worker, token, now, kind and its name, tickets; then the bodies.
+-- The jobs are running. Another process hears of it: worker, token, now, kind and its name, lease, tickets; then the bodies.
 local function give(claim, group, kind, tickets)
   local held = {}
   for i, ticket in ipairs(tickets) do
@@ -88,7 +94,7 @@ local function give(claim, group, kind, tickets)
     call('HDEL', named('offers'), ARGV[2])
     return 'own'
   end
-  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, text }
+  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease, text }
   send(claim.ear, table.concat(head, '\n') .. '\30' .. table.concat(bodies, '\30'))
   return { claim.ear, claim.token }
 end

@@ -3,10 +3,12 @@
 -- Answers how many wait again.
 local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
-  local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\30]*)')
+  local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\30]*)')
   if own == token then
     call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    call('SREM', named('idle:' .. queue), ARGV[1])
+    call('HDEL', named('offers'), ARGV[1])
     local size = 0
     for ticket in string.gmatch(rest, '[^\n]+') do
       if call('HGET', named('running'), ticket) == token then
@@ -19,6 +21,8 @@ for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
     count(kind, 'running', -size)
     count(kind, 'pending', size)
     wake(queue, size, '')
+    -- It may have been busy for a moment, and believes that there is nothing.
+    send(ARGV[1], queue)
     return size
   end
 end
