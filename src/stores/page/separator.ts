@@ -1,2 +1,2 @@
-/** Between texts that are sent as one. A job that has it in its input cannot be among them, and is special. */
+/** Between texts that are sent as one. Where it could be in one of them, the engine keeps that apart or escapes it. */
 export const separator = '\x1e'
