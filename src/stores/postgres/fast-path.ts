@@ -1,5 +1,6 @@
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import { areAwaited } from '../page/boarding.js'
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
 import type { Exchanger } from './exchange.js'
@@ -46,7 +47,7 @@ export class FastPath {
   ): Promise<Sent | undefined> {
     const { prompt, inserter, connection } = this.#parts
     if (!this.takes(jobs)) return this.#join(jobs)
-    if (prompt.takes(jobs)) {
+    if (areAwaited(jobs)) {
       const sent = await unless(forDeskOrKnown, () => prompt.insert(jobs, alone))
       if (sent !== undefined) return sent
     }

@@ -1,20 +1,12 @@
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import { Boarding } from '../page/boarding.js'
 import type { Subscribers } from '../page/subscribers.js'
 import type { Connection } from './connection.js'
 import type { Exchanger } from './exchange.js'
 import type { HandOver } from './hand-over.js'
 import type { Inserted, Inserter } from './insert.js'
 import type { WakeUps } from './wake-ups.js'
-
-/** More are rather sent as they are than written into a script. */
-const few = 20
-
-/** A claim that goes along. */
-interface Guest {
-  readonly request: ExchangeRequest
-  answer(result: Promise<ExchangeResult>): void
-}
 
 export interface Sent extends Inserted {
   /** Other processes have been told, or need not be: all that is ready has been taken. */
@@ -36,24 +28,16 @@ interface PromptParts {
  */
 export class Prompt {
   readonly #parts: PromptParts
-  #isBoarding = false
-  #guest: Guest | undefined
+  readonly #boarding: Boarding
 
   constructor(parts: PromptParts) {
     this.#parts = parts
-  }
-
-  takes(jobs: readonly NewJob[]): boolean {
-    return jobs.length <= few && jobs.every(({ delay, runAt }) => delay === 0 && runAt === undefined)
+    this.#boarding = new Boarding((request) => parts.exchanger.takes(request))
   }
 
   /** Lets a claim go along with the jobs that are being announced; undefined when there are none. */
   board(request: ExchangeRequest): Promise<ExchangeResult> | undefined {
-    if (!this.#isBoarding || this.#guest !== undefined || request.settlements.length > 0) return undefined
-    if (request.claim === undefined || !this.#parts.exchanger.takes(request)) return undefined
-    return new Promise((answer) => {
-      this.#guest = { request, answer }
-    })
+    return this.#boarding.board(request)
   }
 
   /** `alone` does what could not go along. */
@@ -62,7 +46,8 @@ export class Prompt {
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
   ): Promise<Sent> {
     const queues = new Set(jobs.map(({ queue }) => queue))
-    const guest = this.#announce(queues)
+    const { subscribers } = this.#parts
+    const guest = this.#boarding.guestOf(() => subscribers.tell({ type: 'arriving', queues }))
     if (guest === undefined) return this.#insertAndTell(jobs, [...queues])
     try {
       const { sent, result } = await this.#insertAndClaim(jobs, guest.request)
@@ -72,15 +57,6 @@ export class Prompt {
       guest.answer(alone(guest.request))
       throw error
     }
-  }
-
-  #announce(queues: ReadonlySet<string>): Guest | undefined {
-    this.#isBoarding = true
-    this.#parts.subscribers.tell({ type: 'arriving', queues })
-    this.#isBoarding = false
-    const guest = this.#guest
-    this.#guest = undefined
-    return guest
   }
 
   async #insertAndTell(jobs: readonly NewJob[], queues: readonly string[]): Promise<Sent> {

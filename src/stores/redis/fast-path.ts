@@ -1,5 +1,6 @@
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import { areAwaited } from '../page/boarding.js'
 import type { Exchanged, Exchanger } from './exchange.js'
 import { type Inserted, type Inserter, isPlain } from './insert.js'
 import type { Prompt } from './prompt.js'
@@ -30,7 +31,7 @@ export class FastPath {
   ): Promise<Inserted | undefined> {
     const { inserter, limited, prompt } = this.#parts
     if (!jobs.every((job) => isPlain(job) && !limited.has(job.queue))) return undefined
-    return prompt.takes(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
+    return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
   }
 
   /** Undefined for the desk. */

@@ -1,20 +1,12 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult, Signal } from '../../core/store.js'
+import { Boarding } from '../page/boarding.js'
 import { plainClaimed } from './claimed.js'
 import type { Exchanger } from './exchange.js'
 import type { Inserted, Inserter } from './insert.js'
 import { position } from './ticket.js'
 import { tokenEnd } from './token.js'
 import { noPast } from './told.js'
-
-/** More jobs than this are not waited for by one worker; see insert.lua. */
-const few = 20
-
-/** A claim that goes along. */
-interface Guest {
-  readonly request: ExchangeRequest
-  answer(result: ExchangeResult | Promise<ExchangeResult>): void
-}
 
 export interface PromptParts {
   readonly inserter: Inserter
@@ -30,25 +22,17 @@ export interface PromptParts {
  */
 export class Prompt {
   readonly #parts: PromptParts
-  #isBoarding = false
-  #guest: Guest | undefined
+  readonly #boarding: Boarding
 
   constructor(parts: PromptParts) {
     this.#parts = parts
-  }
-
-  takes(jobs: readonly NewJob[]): boolean {
-    return jobs.length <= few && jobs.every(({ delay, runAt }) => delay === 0 && runAt === undefined)
+    const { exchanger, limited } = parts
+    this.#boarding = new Boarding((request) => exchanger.takes(request, limited))
   }
 
   /** Lets a claim go along with the jobs that are being announced; undefined when there are none. */
   board(request: ExchangeRequest): Promise<ExchangeResult> | undefined {
-    const { exchanger, limited } = this.#parts
-    if (!this.#isBoarding || this.#guest !== undefined || request.settlements.length > 0) return undefined
-    if (request.claim === undefined || !exchanger.takes(request, limited)) return undefined
-    return new Promise((answer) => {
-      this.#guest = { request, answer }
-    })
+    return this.#boarding.board(request)
   }
 
   /** Undefined for the desk. `alone` asks the server: it may have given them without our hearing of it. */
@@ -56,8 +40,9 @@ export class Prompt {
     jobs: readonly NewJob[],
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
   ): Promise<Inserted | undefined> {
-    const { inserter } = this.#parts
-    const guest = this.#announce(jobs)
+    const { inserter, tell } = this.#parts
+    const queues = new Set(jobs.map(({ queue }) => queue))
+    const guest = this.#boarding.guestOf(() => tell({ type: 'arriving', queues }))
     const isFor = guest !== undefined && fits(guest.request, jobs)
     let isGiven = false
     try {
@@ -66,21 +51,12 @@ export class Prompt {
         const claimed = givenTo(guest.request, jobs, inserted)
         guest.answer({ settled: [], claimed, opens: undefined })
         isGiven = true
-        this.#parts.tell({ type: 'claimed', jobs: claimed })
+        tell({ type: 'claimed', jobs: claimed })
       }
       return inserted
     } finally {
       if (!isGiven) guest?.answer(alone(guest.request))
     }
-  }
-
-  #announce(jobs: readonly NewJob[]): Guest | undefined {
-    this.#isBoarding = true
-    this.#parts.tell({ type: 'arriving', queues: new Set(jobs.map(({ queue }) => queue)) })
-    this.#isBoarding = false
-    const guest = this.#guest
-    this.#guest = undefined
-    return guest
   }
 }
 

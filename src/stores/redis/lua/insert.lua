@@ -68,7 +68,7 @@ local function claimOfOther(group)
   return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
 end
 
--- Whose the jobs are from the beginning, if they are few (see prompt.ts), alike, all new, and nobody was there before them. To others they are sent as
+-- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others they are sent as
 -- a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
