@@ -57,6 +57,8 @@ export interface Evidence {
    * what was heard of them.
    */
   readonly forgotten?: readonly Period[]
+  /** A job may move to another server while its worker writes: one that has forgotten the arrival has forgotten the job. */
+  readonly moves?: boolean
 }
 
 export type Invariant =
@@ -207,14 +209,22 @@ function isWithin(periods: readonly Period[], t: number): boolean {
  * shards is acknowledged when all of them have answered: what one of these handed to a worker it had before it forgot.
  */
 function checkNothingLost(
-  { jobs, forgotten = [] }: Evidence,
+  { jobs, forgotten = [], moves = false }: Evidence,
   { acked, jobs: histories }: History,
   accuse: Accuse,
 ): number {
+  const mayHaveMoved = (id: string, period: Period) =>
+    histories.get(id)?.results.some(({ t, token }) => {
+      const sent = histories.get(id)?.tries.find((one) => one.token === token)
+      return sent !== undefined && sent.t <= period.to && period.from <= t
+    }) ?? false
   const wasThere = (id: string, period: Period) =>
     histories.get(id)?.claims.some(({ t }) => isWithin([period], t)) ?? false
   const isExcused = (id: string, t: number) =>
-    forgotten.some((period) => period.from <= t && (t <= period.to || wasThere(id, period)))
+    forgotten.some(
+      (period) =>
+        (period.from <= t && (t <= period.to || wasThere(id, period))) || (moves && mayHaveMoved(id, period)),
+    )
   const found = new Set(jobs.map((job) => job.id))
   const missing = [...acked].filter(([id]) => !found.has(id))
   const lost = missing.filter(([id, t]) => !isExcused(id, t)).map(([id]) => id)

@@ -108,6 +108,25 @@ describe('a server that forgets', () => {
     expect(accused.violations.map(({ invariant }) => invariant)).toContain('I1')
   })
 
+  test('may lose what moved to it then, where jobs move', () => {
+    const settling = lease('b', { token: 't3', claimedAt: 10, worker: 'w1' })
+    const evidence = {
+      events: [
+        ...completed('a'),
+        ...enqueued('b'),
+        ...started(settling),
+        ...settled(settling, { to: 'completed', t: 30 }),
+      ],
+      jobs: [job('a')],
+      forgotten: [{ from: 30, to: 100 }],
+    }
+    expect(judge({ ...evidence, moves: true })).toMatchObject({ violations: [], lost: 1 })
+    const invariants = ({ violations }: ReturnType<typeof judge>) => violations.map((one) => one.invariant)
+    expect(invariants(judge(evidence))).toContain('I1')
+    const later = { ...evidence, moves: true, forgotten: [{ from: 500, to: 600 }] }
+    expect(invariants(judge(later))).toContain('I1')
+  })
+
   test('may run again what completed then, which is counted', () => {
     const jobs = [job('a', { resultBy: 't2' })]
     expect(judge({ events: twice, jobs, forgotten })).toMatchObject({ violations: [], rerun: 1 })

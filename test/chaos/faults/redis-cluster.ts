@@ -56,7 +56,11 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
     repeats: true,
     graceMs: settings.graceMs,
     ...(wait === undefined
-      ? { forgotten, note: `durability none, replica behind by up to ${behindMs.most} ms: loss measured` }
+      ? {
+          forgotten,
+          moves: true,
+          note: `durability none, replica behind by up to ${behindMs.most} ms: loss measured`,
+        }
       : { note: `durability { wait: ${wait} }, replica behind by up to ${behindMs.most} ms` }),
   })
 }
