@@ -1,6 +1,6 @@
 /** Jobs that are a worker's own from the beginning: it waited for some when they were added, here or in another process. */
 import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { ExchangeResult, Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -35,18 +35,16 @@ test('a job is given to a worker of another process, which need not ask for it',
   expect(await stateOf(here, id)).toBe('completed')
 })
 
-test('a claim is given jobs until its room is used; then its process is told of them', async () => {
+test('a claim is given jobs once; then its process is told of them', async () => {
   const { here, there } = await twoProcesses()
   await waitFor(there, 2)
-  for (let n = 0; n < 2; n++) {
-    const taking = taken(there)
-    const id = await insertOne(here)
-    expect(idsOf((await taking).claimed)).toEqual([id])
-  }
+  const taking = taken(there)
+  const first = await insertOne(here)
+  expect(idsOf((await taking).claimed)).toEqual([first])
   const told = nextSignal(there, ({ type }) => type === 'ready')
-  const id = await insertOne(here)
+  const second = await insertOne(here)
   await told
-  expect(await stateOf(here, id)).toBe('pending')
+  expect(await stateOf(here, second)).toBe('pending')
 })
 
 test('who gives jobs to others is told of those that come later', async () => {
@@ -129,6 +127,30 @@ test('so does a process that closes', async () => {
   await arriving
   await there.close()
   expect(await claim(here, 1)).toMatchObject([{ id, attempt: 1 }])
+})
+
+test('nothing is given away while a process closes', async () => {
+  const { here, other } = await twoProcesses()
+  for (let n = 0; n < 20; n++) {
+    const there = await other()
+    await waitFor(there)
+    const [id] = await Promise.all([insertOne(here), there.close()])
+    // Long before the lease is over.
+    await vi.waitFor(async () => expect(idsOf(await claim(here, 1))).toEqual([id]), { timeout: 2_000 })
+  }
+})
+
+test('those who have gone are not woken in place of others', async () => {
+  const { here, there, other } = await twoProcesses()
+  for (let n = 0; n < 10; n++) {
+    const gone = await other()
+    await waitFor(gone)
+    await gone.close()
+  }
+  await waitFor(there)
+  const told = nextSignal(there, ({ type }) => type === 'ready')
+  await insertMany(here, 2, { input: JSON.stringify('x'.repeat(40_000)) })
+  await told
 })
 
 test.each<[string, number, Partial<NewJob>]>([

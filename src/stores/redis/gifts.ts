@@ -37,12 +37,10 @@ export class Gifts {
 
   /** `message`: of insert.lua. */
   receive(message: string): void {
-    const end = message.indexOf(separator)
-    const [, worker = '', claim = '', now = '', kind = '', name = '', lease = '', ...tickets] = message
-      .slice(0, end)
-      .split('\n')
+    const [head = '', tickets = '', ...bodies] = message.split(separator)
+    const [, worker = '', claim = '', now = '', kind = '', name = '', lease = ''] = head.split('\n')
     if (this.#isKnown(claim)) return
-    const jobs = claimedIn([now, [], [kind, name], tickets.join('\n'), message.slice(end + 1), [], 0], claim)
+    const jobs = claimedIn([now, [], [kind, name], tickets, bodies, [], 0], claim)
     const patience = Math.min(patienceMs, Number(lease) / 3)
     const gift: Gift = { worker, jobs, until: performance.now() + patience }
     this.#waiting.add(gift)

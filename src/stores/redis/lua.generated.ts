@@ -266,21 +266,36 @@ end
 -- Wakes processes that wait for jobs of a queue, at most as many as there are jobs; if there are none, those that have not said
 -- yet what they wait for. Who brings the jobs knows.
 local function wake(queue, jobs, self)
-  local most = math.min(jobs, 100)
   for _, set in ipairs({ 'idle:' .. queue, 'newcomers' }) do
     call('SREM', named(set), self)
-    local idle = call('SPOP', named(set), most)
-    for _, ear in ipairs(idle) do send(ear, queue) end
-    if #idle > 0 then return end
+    local left = math.min(jobs, 100)
+    local isAwake = false
+    -- Some may have gone.
+    for _ = 1, 10 do
+      local ears = left > 0 and call('SPOP', named(set), left) or {}
+      for _, ear in ipairs(ears) do
+        if call('ZSCORE', named('ears'), ear) then
+          send(ear, queue)
+          left = left - 1
+          isAwake = true
+        end
+      end
+      if #ears == 0 then break end
+    end
+    if isAwake then return end
   end
+end
+
+-- A process that no longer listens.
+local function forgetEar(ear)
+  call('ZREM', named('ears'), ear)
+  call('SREM', named('newcomers'), ear)
+  call('HDEL', named('offers'), ear)
 end
 
 -- Tells other processes; who has not listened for a while hears nothing.
 local function tell(sender, word, now)
-  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do
-    call('ZREM', named('ears'), ear)
-    call('HDEL', named('offers'), ear)
-  end
+  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do forgetEar(ear) end
   for _, ear in ipairs(call('ZRANGE', named('ears'), 0, 999)) do
     if ear ~= sender then
       send(ear, word)
@@ -643,8 +658,8 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken, or leaves a claim behind that jobs are given to as they are added; see insert.lua. A full
--- server has no room for that, and then it has to find out by itself.
+-- Who has room left waits to be woken. Who found nothing may leave its claim behind besides, so that jobs are given to it as they are
+-- added; see insert.lua. A full server has no room for that, and then it has to find out by itself.
 local waits = 0
 if token and ear ~= '' then
   if shared > 0 then
@@ -653,7 +668,7 @@ if token and ear ~= '' then
       if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
     end
   end
-  if waits == 1 and isLasting then
+  if waits == 1 and isLasting and #taken == 0 then
     local asked = {}
     for i, pick in ipairs(picks) do asked[i] = pick.line .. '\\n' end
     redis.pcall('HSET', named('offers'), ear, worker .. '\\n' .. token .. '\\n' .. lease .. '\\n' .. shared .. '\\n' .. table.concat(asked))
@@ -723,38 +738,38 @@ local function areEmpty(lines)
   return call('EXISTS', unpack(keys)) == 0
 end
 
--- The claim that one of those who wait has left behind, if that has room for these jobs. Who waits goes on to do so, and with what is
--- left of its room if anything is.
+-- The claim that one of those who wait has left behind, if that has room for these jobs. It is used once: who takes jobs leaves another
+-- one behind when it finds nothing more.
 local function claimOfOther(group)
-  local idle = named('idle:' .. group.queue)
-  local isSelf = call('SREM', idle, ARGV[2]) == 1
-  local ear = call('SRANDMEMBER', idle)
-  if isSelf then call('SADD', idle, ARGV[2]) end
-  local offer = ear and call('HGET', named('offers'), ear)
-  local worker, token, lease, room, lines = string.match(offer or '', '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)(\\n.*)$')
-  local till = worker and call('ZSCORE', named('workers'), worker)
-  local left = till and tonumber(till) > now and tonumber(room) - group.size or -1
-  if left < 0 or not string.find(lines, '\\n' .. group.line .. '\\n', 1, true) then return nil end
-  if left > 0 then
-    call('HSET', named('offers'), ear, table.concat({ worker, token, lease, left }, '\\n') .. lines)
-  else
-    call('HDEL', named('offers'), ear)
+  for _, ear in ipairs(call('SRANDMEMBER', named('idle:' .. group.queue), 2)) do
+    local offer = ear ~= ARGV[2] and call('HGET', named('offers'), ear)
+    local worker, token, lease, room, lines = string.match(offer or '', '^([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)\\n([^\\n]*)(\\n.*)$')
+    local till = worker and call('ZSCORE', named('workers'), worker)
+    local isAlive = till and tonumber(till) > now
+    if isAlive and tonumber(room) >= group.size and string.find(lines, '\\n' .. group.line .. '\\n', 1, true) then
+      call('HDEL', named('offers'), ear)
+      -- The claim itself may be made again, and has a lease of its own then.
+      return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
+    end
   end
-  -- Each time under another token.
-  return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
 end
 
--- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others they are sent as
--- a message, which is not to be large.
+-- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
+-- they are sent as a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
-  if own.worker ~= '' then return areEmpty(own.lines) and own or nil end
+  if own.worker ~= '' then
+    -- It may have been made before, and its answer got lost.
+    local isNew = call('EXISTS', named('l:' .. own.token)) == 0
+    return isNew and areEmpty(own.lines) and own or nil
+  end
   local bytes = 0
   for i = 1, #rests do bytes = bytes + #rests[i] end
   return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
 end
 
--- The jobs are running. Another process hears of it: worker, token, now, kind and its name, lease, tickets; then the bodies.
+-- The jobs are running. Another process hears of it: a line each for worker, token, now, kind, its name, lease; then the tickets, as a
+-- line each; then the bodies.
 local function give(claim, group, kind, tickets)
   local held = {}
   for i, ticket in ipairs(tickets) do
@@ -770,8 +785,8 @@ local function give(claim, group, kind, tickets)
     call('HDEL', named('offers'), ARGV[2])
     return 'own'
   end
-  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease, text }
-  send(claim.ear, table.concat(head, '\\n') .. '\\30' .. table.concat(bodies, '\\30'))
+  local head = table.concat({ '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease }, '\\n')
+  send(claim.ear, table.concat({ head, text, table.concat(bodies, '\\30') }, '\\30'))
   return { claim.ear, claim.token }
 end
 
@@ -828,14 +843,14 @@ return { format('%.17g', now), known, position, kind, given }
 `
 
 export const listen = `
--- A process that listens, and for how many ms; 0 when it no longer does: from then on it is given nothing. ARGV: its ear, ms.
-local now = clock('')
-if ARGV[2] == '0' then
-  call('ZREM', named('ears'), ARGV[1])
-  call('SREM', named('newcomers'), ARGV[1])
-  call('HDEL', named('offers'), ARGV[1])
-else
-  if call('ZADD', named('ears'), now + tonumber(ARGV[2]), ARGV[1]) == 1 then call('SADD', named('newcomers'), ARGV[1]) end
+-- A process that listens, and for how many ms; 0 when it no longer does: from then on it is given nothing, and the last thing that it
+-- hears is a word of that. ARGV: its ear, ms.
+local ear, ms = ARGV[1], tonumber(ARGV[2])
+if ms == 0 then
+  forgetEar(ear)
+  send(ear, '!bye')
+elseif call('ZADD', named('ears'), clock('') + ms, ear) == 1 then
+  call('SADD', named('newcomers'), ear)
 end
 return 'OK'
 `
@@ -1485,7 +1500,7 @@ export const retract = `
 -- Answers how many wait again.
 local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
-  local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\30]*)')
+  local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n[^\\30]*\\30([^\\30]*)')
   if own == token then
     call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')

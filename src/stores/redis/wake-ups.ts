@@ -1,5 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Signal } from '../../core/store.js'
-import { nextTurn } from '../../system/turn.js'
 import type { Connection } from './connection.js'
 import { Listener } from './listener.js'
 import { scripts } from './scripts.js'
@@ -8,6 +8,10 @@ import { scripts } from './scripts.js'
 const listensFor = 150_000
 const saysEvery = 60_000
 
+/** The last word of the server, and so long it is waited for. */
+const goodbye = '!bye'
+const goodbyeMs = 1_000
+
 /** Hears what other processes did. */
 export class WakeUps {
   readonly #connection: Connection
@@ -15,6 +19,7 @@ export class WakeUps {
   readonly #listener: Listener
   #timer: NodeJS.Timeout | undefined
   #started = false
+  #hearGoodbye = () => {}
 
   /** `receive`: jobs that others gave to this process. */
   constructor(
@@ -31,6 +36,7 @@ export class WakeUps {
       key: `${shard.base}:ear:${ear}`,
       onMessage: (word) => {
         if (word.startsWith('\n')) receive(word)
+        else if (word === goodbye) this.#hearGoodbye()
         else tell(word === '!' ? { type: 'changed' } : { type: 'ready', queues: new Set([word]) })
       },
       onGap: () => {
@@ -55,15 +61,24 @@ export class WakeUps {
   /** What was given to this process before it said so is still heard. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#say(0)
-    await nextTurn()
+    const over = new AbortController()
+    const heard = new Promise<void>((resolve) => {
+      this.#hearGoodbye = resolve
+    })
+    if (this.listening && (await this.#say(0))) {
+      const tooLong = sleep(goodbyeMs, undefined, { signal: over.signal }).catch(() => {})
+      await Promise.race([heard, tooLong])
+    }
+    over.abort()
     this.#listener.stop()
   }
 
-  /** Nothing depends on it: who is not told polls. */
-  async #say(ms: number): Promise<void> {
-    await this.#connection
-      .run(scripts.listen, [this.#ear, ms], { patience: 0, durable: false })
-      .catch(() => {})
+  /** Whether the server has heard it. Nothing depends on it: who is not told polls. */
+  #say(ms: number): Promise<boolean> {
+    const said = this.#connection.run(scripts.listen, [this.#ear, ms], { patience: 0, durable: false })
+    return said.then(
+      () => true,
+      () => false,
+    )
   }
 }

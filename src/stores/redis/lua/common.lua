@@ -263,21 +263,36 @@ end
 -- Wakes processes that wait for jobs of a queue, at most as many as there are jobs; if there are none, those that have not said
 -- yet what they wait for. Who brings the jobs knows.
 local function wake(queue, jobs, self)
-  local most = math.min(jobs, 100)
   for _, set in ipairs({ 'idle:' .. queue, 'newcomers' }) do
     call('SREM', named(set), self)
-    local idle = call('SPOP', named(set), most)
-    for _, ear in ipairs(idle) do send(ear, queue) end
-    if #idle > 0 then return end
+    local left = math.min(jobs, 100)
+    local isAwake = false
+    -- Some may have gone.
+    for _ = 1, 10 do
+      local ears = left > 0 and call('SPOP', named(set), left) or {}
+      for _, ear in ipairs(ears) do
+        if call('ZSCORE', named('ears'), ear) then
+          send(ear, queue)
+          left = left - 1
+          isAwake = true
+        end
+      end
+      if #ears == 0 then break end
+    end
+    if isAwake then return end
   end
+end
+
+-- A process that no longer listens.
+local function forgetEar(ear)
+  call('ZREM', named('ears'), ear)
+  call('SREM', named('newcomers'), ear)
+  call('HDEL', named('offers'), ear)
 end
 
 -- Tells other processes; who has not listened for a while hears nothing.
 local function tell(sender, word, now)
-  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do
-    call('ZREM', named('ears'), ear)
-    call('HDEL', named('offers'), ear)
-  end
+  for _, ear in ipairs(call('ZRANGEBYSCORE', named('ears'), '-inf', now, 'LIMIT', 0, 100)) do forgetEar(ear) end
   for _, ear in ipairs(call('ZRANGE', named('ears'), 0, 999)) do
     if ear ~= sender then
       send(ear, word)

@@ -350,8 +350,8 @@ if #taken > 0 then
   end
 end
 
--- Who has room left waits to be woken, or leaves a claim behind that jobs are given to as they are added; see insert.lua. A full
--- server has no room for that, and then it has to find out by itself.
+-- Who has room left waits to be woken. Who found nothing may leave its claim behind besides, so that jobs are given to it as they are
+-- added; see insert.lua. A full server has no room for that, and then it has to find out by itself.
 local waits = 0
 if token and ear ~= '' then
   if shared > 0 then
@@ -360,7 +360,7 @@ if token and ear ~= '' then
       if type(redis.pcall('SADD', named('idle:' .. queue), ear)) == 'table' then waits = 0 end
     end
   end
-  if waits == 1 and isLasting then
+  if waits == 1 and isLasting and #taken == 0 then
     local asked = {}
     for i, pick in ipairs(picks) do asked[i] = pick.line .. '\n' end
     redis.pcall('HSET', named('offers'), ear, worker .. '\n' .. token .. '\n' .. lease .. '\n' .. shared .. '\n' .. table.concat(asked))

@@ -47,38 +47,38 @@ local function areEmpty(lines)
   return call('EXISTS', unpack(keys)) == 0
 end
 
--- The claim that one of those who wait has left behind, if that has room for these jobs. Who waits goes on to do so, and with what is
--- left of its room if anything is.
+-- The claim that one of those who wait has left behind, if that has room for these jobs. It is used once: who takes jobs leaves another
+-- one behind when it finds nothing more.
 local function claimOfOther(group)
-  local idle = named('idle:' .. group.queue)
-  local isSelf = call('SREM', idle, ARGV[2]) == 1
-  local ear = call('SRANDMEMBER', idle)
-  if isSelf then call('SADD', idle, ARGV[2]) end
-  local offer = ear and call('HGET', named('offers'), ear)
-  local worker, token, lease, room, lines = string.match(offer or '', '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)(\n.*)$')
-  local till = worker and call('ZSCORE', named('workers'), worker)
-  local left = till and tonumber(till) > now and tonumber(room) - group.size or -1
-  if left < 0 or not string.find(lines, '\n' .. group.line .. '\n', 1, true) then return nil end
-  if left > 0 then
-    call('HSET', named('offers'), ear, table.concat({ worker, token, lease, left }, '\n') .. lines)
-  else
-    call('HDEL', named('offers'), ear)
+  for _, ear in ipairs(call('SRANDMEMBER', named('idle:' .. group.queue), 2)) do
+    local offer = ear ~= ARGV[2] and call('HGET', named('offers'), ear)
+    local worker, token, lease, room, lines = string.match(offer or '', '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)(\n.*)$')
+    local till = worker and call('ZSCORE', named('workers'), worker)
+    local isAlive = till and tonumber(till) > now
+    if isAlive and tonumber(room) >= group.size and string.find(lines, '\n' .. group.line .. '\n', 1, true) then
+      call('HDEL', named('offers'), ear)
+      -- The claim itself may be made again, and has a lease of its own then.
+      return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
+    end
   end
-  -- Each time under another token.
-  return { worker = worker, token = token .. 'g' .. format('%x', position), lease = lease, ear = ear }
 end
 
--- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others they are sent as
--- a message, which is not to be large.
+-- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
+-- they are sent as a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
-  if own.worker ~= '' then return areEmpty(own.lines) and own or nil end
+  if own.worker ~= '' then
+    -- It may have been made before, and its answer got lost.
+    local isNew = call('EXISTS', named('l:' .. own.token)) == 0
+    return isNew and areEmpty(own.lines) and own or nil
+  end
   local bytes = 0
   for i = 1, #rests do bytes = bytes + #rests[i] end
   return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
 end
 
--- The jobs are running. Another process hears of it: worker, token, now, kind and its name, lease, tickets; then the bodies.
+-- The jobs are running. Another process hears of it: a line each for worker, token, now, kind, its name, lease; then the tickets, as a
+-- line each; then the bodies.
 local function give(claim, group, kind, tickets)
   local held = {}
   for i, ticket in ipairs(tickets) do
@@ -94,8 +94,8 @@ local function give(claim, group, kind, tickets)
     call('HDEL', named('offers'), ARGV[2])
     return 'own'
   end
-  local head = { '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease, text }
-  send(claim.ear, table.concat(head, '\n') .. '\30' .. table.concat(bodies, '\30'))
+  local head = table.concat({ '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease }, '\n')
+  send(claim.ear, table.concat({ head, text, table.concat(bodies, '\30') }, '\30'))
   return { claim.ear, claim.token }
 end
 

@@ -3,7 +3,7 @@
 -- Answers how many wait again.
 local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
-  local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\30]*)')
+  local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n[^\30]*\30([^\30]*)')
   if own == token then
     call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')

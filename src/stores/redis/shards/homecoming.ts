@@ -9,12 +9,12 @@ import { MillraceError } from '../../../core/errors.js'
 import type { LeasedJob } from '../../../core/store.js'
 import type { Entry } from '../../ledger/entry.js'
 import { start } from '../../ledger/shelf.js'
-import { readToken } from '../../ledger/token.js'
 import { Needs } from '../../page/needs.js'
 import type { PagedTables } from '../../page/tables.js'
 import type { Deeds } from '../page/deeds.js'
 import type { ShardStore } from '../shard-store.js'
 import { handleOf } from '../ticket.js'
+import { tokens as leaseTokens } from '../token.js'
 import { type Parcel, pack, unpack } from './parcel.js'
 import { shardOf } from './placing.js'
 
@@ -54,8 +54,9 @@ export class Homecoming {
         tables.each(jobs, ({ id, token }) => {
           const entry = tables.jobs.get(id)
           const mayTake = holder !== undefined && !(rescue && holder.expiresAt > now)
-          if (mayTake && tables.isHeld(entry, holder, token))
-            parcels.push(pack(tables, entry, claimAtHome(id, token)))
+          const claim = claimAtHome(id, token)
+          if (mayTake && claim !== undefined && tables.isHeld(entry, holder, token))
+            parcels.push(pack(tables, entry, claim))
           else if (entry === undefined)
             parcels.push(...again(tables, id, (parcel) => parcel.lease?.token === token))
         })
@@ -190,9 +191,13 @@ export class Homecoming {
   }
 }
 
-/** What a job's claim is at home, by the token that its worker has: its own, for others of that claim may come from elsewhere. */
-function claimAtHome(id: string, token: string): string {
-  return `${readToken(id, token)?.claim}-${id}`
+/**
+ * What a job's claim is at home, by the token that its worker has: its own, for others of that claim may come from elsewhere.
+ * Undefined, which no job is under, where the token is none.
+ */
+function claimAtHome(id: string, token: string): string | undefined {
+  const lease = leaseTokens.read(id, token)
+  return lease && `${lease.claim}-${id}`
 }
 
 /** One that is on its way, sent once more. */
