@@ -85,14 +85,14 @@ export class Line {
         this.#answered(call)
         resolve(replies)
       }
-      this.#together(() => {
-        for (const [i, [name, ...args]] of commands.entries()) {
-          this.#client.call(name, args).then(
-            (reply) => take(i, reply),
-            (error) => (isReply(error) ? take(i, error) : this.sever(this.#complaint ?? error)),
-          )
-        }
-      })
+      const send = ([name, ...args]: Command, i: number) => {
+        this.#client.call(name, args).then(
+          (reply) => take(i, reply),
+          (error) => (isReply(error) ? take(i, error) : this.sever(this.#complaint ?? error)),
+        )
+      }
+      if (commands.length === 1) send(commands[0] as Command, 0)
+      else this.#together(() => commands.forEach(send))
     })
   }
 

@@ -10,6 +10,7 @@ import {
   retract,
   write,
 } from './lua.generated.js'
+import { withParts } from './lua-parts.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
@@ -26,5 +27,5 @@ export const scripts = {
 }
 
 function script(name: string, text: string): Script {
-  return makeScript(name, common + text)
+  return makeScript(name, withParts(common, text))
 }

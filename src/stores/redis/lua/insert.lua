@@ -37,12 +37,11 @@ for i = 1, #handles do
   seen[handles[i]] = true
 end
 
--- Whether nothing waits in any of these lines.
-local function areEmpty(lines)
-  local keys = {}
-  for i, line in ipairs(lines) do
-    keys[2 * i - 1] = named('line:' .. line)
-    keys[2 * i] = named('back:' .. line)
+-- Whether nothing waits in any of these lines. `keys`: others that are not to exist either.
+local function areEmpty(lines, keys)
+  for _, line in ipairs(lines) do
+    keys[#keys + 1] = named('line:' .. line)
+    keys[#keys + 1] = named('back:' .. line)
   end
   return call('EXISTS', unpack(keys)) == 0
 end
@@ -67,25 +66,23 @@ end
 -- they are sent as a message, which is not to be large.
 local function claimFor(group)
   if #groups > 1 or group.isPaused or group.size > 20 then return nil end
-  if own.worker ~= '' then
-    -- It may have been made before, and its answer got lost.
-    local isNew = call('EXISTS', named('l:' .. own.token)) == 0
-    return isNew and areEmpty(own.lines) and own or nil
-  end
+  -- It may have been made before, and its answer got lost.
+  if own.worker ~= '' then return areEmpty(own.lines, { named('l:' .. own.token) }) and own or nil end
   local bytes = 0
   for i = 1, #rests do bytes = bytes + #rests[i] end
-  return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }) and claimOfOther(group) or nil
+  return ARGV[1] == '' and bytes <= 65536 and areEmpty({ group.line }, {}) and claimOfOther(group) or nil
 end
 
 -- The jobs are running. Another process hears of it: a line each for worker, token, now, kind, its name, lease; then the tickets, as a
 -- line each; then the bodies.
 local function give(claim, group, kind, tickets)
-  local held = {}
+  -- With what makes it a table; see asTable.
+  local held = { '', long }
   for i, ticket in ipairs(tickets) do
-    held[2 * i - 1] = ticket
-    held[2 * i] = claim.token
+    held[2 * i + 1] = ticket
+    held[2 * i + 2] = claim.token
   end
-  call('HSET', asTable('running'), unpack(held))
+  call('HSET', named('running'), unpack(held))
   local text = table.concat(tickets, '\n')
   startLease(claim.worker, claim.token, tonumber(claim.lease), #tickets, text, now)
   count(kind, 'running', #tickets)
