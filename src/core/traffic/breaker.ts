@@ -90,6 +90,15 @@ export function afterEnds(state: BreakerState, policy: BreakerPolicy, now: numbe
   return good >= policy.probes ? closed(now) : { ...state, good, probing }
 }
 
+/** Whether good runs alone leave it closed: it opens by them where they make failures count that were too few runs before. */
+export function staysClosed(
+  { phase, slots }: BreakerState,
+  { failureRate, minimum }: BreakerPolicy,
+): boolean {
+  const failed = slots.reduce((sum, slot) => sum + slot[2], 0)
+  return phase === 'closed' && failed < failureRate * minimum
+}
+
 /** Opened by hand: until it is closed by hand. */
 export function openedByHand(now: number): BreakerState {
   return opened(now, Number.MAX_SAFE_INTEGER)

@@ -32,6 +32,13 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
+/** Starts that are counted later. */
+export interface Loan {
+  readonly room: number
+  /** It counts when each of them was; otherwise each end makes room for another one. */
+  readonly timed: boolean
+}
+
 export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate> {
   readonly #places: TrafficPlaces<J, L, G>
   readonly #finder: GateFinder<J, G>
@@ -69,6 +76,17 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
     let room = Number.POSITIVE_INFINITY
     for (const gate of this.#finder.shared(queue, name)) room = Math.min(room, gate.room(now))
     return room
+  }
+
+  /**
+   * Of a line: how many jobs may start before anybody has to be asked again, as long as it is told of them before anything else
+   * happens to its gates. Undefined where each start has to be asked for.
+   */
+  loan(queue: string, name: string, now: number): Loan | undefined {
+    const gates = this.#finder.shared(queue, name)
+    if (!gates.every((gate) => gate.isCalm(now))) return undefined
+    const timed = gates.some((gate) => gate.isTimed)
+    return { room: this.room(queue, name, now), timed }
   }
 
   /** When a line that has no room gets some by itself. */

@@ -14,6 +14,7 @@ import {
   type Ends,
   probesNow,
   roomInBreaker,
+  staysClosed,
 } from './breaker.js'
 import { noQuarantine, type Quarantine } from './quarantine.js'
 import {
@@ -215,6 +216,20 @@ export class Gate {
     if (rate !== undefined) this.starts = rateSetBack(this.starts, rate, now)
     if (spanIsAhead(this.hold, now)) this.hold = spanSetBack(this.hold, now)
     if (this.breaker.at > now) this.breaker = breakerSetBack(this.breaker, now)
+  }
+
+  /** Whether nothing counts but how many jobs start, when, and how many end well. */
+  isCalm(now: number): boolean {
+    const { ref, breaker, quarantine } = this
+    if ((ref.of !== 'queue' && ref.of !== 'job') || quarantine.since !== undefined) return false
+    const policy = this.#rule.breaker
+    const isQuiet = policy === undefined ? breaker.phase === 'closed' : staysClosed(breaker, policy)
+    return isQuiet && this.room(now) > 0
+  }
+
+  /** Its rules count when runs start, and not only how many there are. */
+  get isTimed(): boolean {
+    return this.#rule.limit.rate !== undefined
   }
 
   /** The end of a run may open it. */

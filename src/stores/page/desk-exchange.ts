@@ -81,6 +81,7 @@ function usually({ worker, claim }: ExchangeRequest) {
   const count = claim?.room.own.reduce((sum, slots) => sum + slots, claim.room.shared)
   return {
     renewsByTaking: true,
+    queues: claim?.picks.map(({ queue }) => queue) ?? [],
     ...(count === undefined ? { like: 'settle' } : { count, like: `claim ${worker}` }),
   }
 }

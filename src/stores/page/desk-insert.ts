@@ -38,7 +38,8 @@ export class DeskInsert {
   }
 
   #insert(jobs: readonly NewJob[], fresh: ReadonlySet<string>): Promise<InsertResult[]> {
-    const options = { needs: insertNeeds(jobs, fresh), fresh, like: 'insert' }
+    const queues = jobs.map(({ queue }) => queue)
+    const options = { needs: insertNeeds(jobs, fresh), fresh, like: 'insert', queues }
     return this.#work((tables, now) => {
       const results = insert(tables, jobs, now)
       if (fresh.size > 0 && results.some(({ status }) => status !== 'inserted')) throw new NotNew()

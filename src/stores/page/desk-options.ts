@@ -14,6 +14,8 @@ export interface DeskOptions {
   readonly fresh?: ReadonlySet<string>
   /** What others of that name have needed is read at once. */
   readonly like?: string
+  /** Queues that it adds jobs to, or claims from. */
+  readonly queues?: Iterable<string>
 }
 
 /** Does a verb at an engine's desk. `after`: completes what came of it, before anybody is told. */

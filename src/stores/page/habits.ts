@@ -3,7 +3,7 @@ import { Needs, type WindowNeed } from './needs.js'
 
 /** Rows that many verbs have in common. */
 export function isHabitual(book: string): boolean {
-  return book === 'gate'
+  return book === 'gate' || book === 'loan'
 }
 
 /** Read with every page. */

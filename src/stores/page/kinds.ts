@@ -81,6 +81,10 @@ export class PagedKinds implements Kinds {
     return this.#kinds.get(key) ?? (this.#page.row('newKind', key) as never)
   }
 
+  find(key: string): PagedKind | undefined {
+    return this.#kinds.get(key)
+  }
+
   queue(name: string): PagedQueue {
     return this.#queues.get(name) ?? (this.#page.row('newQueue', name) as never)
   }

@@ -41,6 +41,8 @@ export class Page {
   arrivals: readonly Arrival[] = []
   /** The store's clock: one look for the whole transaction. */
   now = 0
+  /** Whether something is to be changed. */
+  changes = true
   /** What the present try misses. */
   needs = new Needs()
   /** What it has found and another time is likely to look for again; see habits.ts. */
@@ -70,6 +72,11 @@ export class Page {
   /** The same, if it happens to be there. */
   peek<T>(book: string, key: string): T | null | undefined {
     return this.#rows.get(book)?.get(key) as T | null | undefined
+  }
+
+  /** All of a book that happen to be there, and exist. */
+  rowsOf<T>(book: string): T[] {
+    return [...(this.#rows.get(book)?.values() ?? [])].filter((row) => row !== null) as T[]
   }
 
   window(shelf: string, scope: WindowNeed['scope'], from: WindowNeed['from']): Window | undefined {

@@ -88,6 +88,9 @@ export interface PlaceParts {
   readonly jobs: Pick<Source<Entry>, 'item' | 'seq'>
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
+  /** Lines of a queue are looked at, or gates that its jobs may have to pass. */
+  touched(queue: string): void
+  queuesOf(job: string): Iterable<{ readonly name: string }>
 }
 
 export class PagedPlaces implements PlaceBooks {
@@ -146,6 +149,7 @@ export class PagedPlaces implements PlaceBooks {
   }
 
   addLine({ queue, lane, name }: LineName): TrafficLine {
+    this.#parts.touched(queue)
     const num = this.#parts.nextNum()
     const line = new TrafficLine(num, { queue, lane, name }, this.#shelf(num, true))
     this.#allLines().push(line)
@@ -158,6 +162,7 @@ export class PagedPlaces implements PlaceBooks {
     let lines = this.#byLane.get(key)
     if (lines === undefined) {
       const name = this.#parts.queueName(queue)
+      this.#parts.touched(name)
       lines = this.#allLines().filter((line) => line.queue === name && line.lane === lane)
       this.#byLane.set(key, lines)
     }
@@ -182,8 +187,10 @@ export class PagedPlaces implements PlaceBooks {
 
   /** By the number that a waiting job has. */
   place(num: number): Place {
-    if (num > 0) return this.#allLines().find((line) => line.num === num) as TrafficLine
-    return this.gateAt(-num) as PagedGate
+    if (num < 0) return this.gateAt(-num) as PagedGate
+    const line = this.#allLines().find((one) => one.num === num) as TrafficLine
+    this.#parts.touched(line.queue)
+    return line
   }
 
   gateAt(num: number): PagedGate | undefined {
@@ -240,6 +247,9 @@ export class PagedPlaces implements PlaceBooks {
   }
 
   #keep(gate: PagedGate): PagedGate {
+    const { of, name } = gate.ref
+    if (of === 'queue') this.#parts.touched(name)
+    if (of === 'job') for (const queue of this.#parts.queuesOf(name)) this.#parts.touched(queue.name)
     this.#gates.set(gateKey(gate.ref), gate)
     this.#byNum.set(gate.num, gate)
     return gate

@@ -35,6 +35,8 @@ export interface TryOptions {
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
   readonly renewsByTaking: boolean
+  /** Whether limits may have been lent to jobs; see stores/redis/page/loans.ts. */
+  readonly lends?: boolean
   readonly tokens: Tokens
   readonly surplus: Map<FinalState, Ranked>
 }
@@ -74,7 +76,11 @@ export class PagedTables extends Tables {
   #num: number | undefined
   #positions = 0
 
-  constructor(page: Page, clock: Clock, { count, renewsByTaking, tokens, surplus }: TryOptions) {
+  constructor(
+    page: Page,
+    clock: Clock,
+    { count, renewsByTaking, lends = false, tokens, surplus }: TryOptions,
+  ) {
     super(clock)
     this.page = page
     this.#tokens = tokens
@@ -88,6 +94,10 @@ export class PagedTables extends Tables {
       count,
       queueName: (num) => queueRow(page, (row) => row.num === num).name,
       queueNum: (name) => queueRow(page, (row) => row.name === name).num,
+      queuesOf: (job) => this.kinds.queuesOf(job),
+      touched: (queue) => {
+        if (lends) page.row('loan', queue)
+      },
     })
     this.kinds = new PagedKinds(page, {
       line: lines(

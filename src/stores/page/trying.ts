@@ -19,6 +19,7 @@ export interface Trying<T> {
   /** Jobs that are likely to be asked for at once. */
   readonly count: number
   readonly renewsByTaking: boolean
+  readonly lends?: boolean
   readonly tokens: Tokens
   /** Where the last look at surplus jobs ended; changed by the try that works. */
   readonly surplus: Map<FinalState, Ranked>

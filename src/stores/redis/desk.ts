@@ -19,6 +19,7 @@ import type { Connection } from './connection.js'
 import { isRefusedWith } from './errors.js'
 import type { Deeds, Told } from './page/deeds.js'
 import { kindSheets, number, questionsFor } from './page/load.js'
+import { callIn, writeLoans } from './page/loans.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
 import { scripts } from './scripts.js'
@@ -89,7 +90,7 @@ export class Desk {
   async look<T>(verb: Verb<T>, options: RedisDeskOptions<T> = {}): Promise<T> {
     const { done } = await untilDone(async (conflicts) => {
       const turn = turnAfter(conflicts)
-      const tried = await this.#try(verb, options, turn)
+      const tried = await this.#try(verb, options, turn, false)
       await this.#giveUp(turn)
       return tried
     })
@@ -108,8 +109,9 @@ export class Desk {
     turn: Turn,
     sent: () => void = () => {},
   ): Promise<Done<T>> {
-    const { done, commit, mark } = await this.#try(verb, options, turn)
+    const { done, commit, mark } = await this.#try(verb, options, turn, true)
     const deeds = writings(done.tables)
+    writeLoans(done.tables, options.queues ?? [], deeds)
     options.also?.(done.result, deeds)
     done.tables.signals.tell()
     if (deeds.isEmpty) {
@@ -137,9 +139,11 @@ export class Desk {
     verb: Verb<T>,
     options: RedisDeskOptions<T>,
     turn: Turn,
+    changes: boolean,
   ): Promise<{ done: Done<T>; commit: string; mark: string }> {
     const { count = 1, renewsByTaking = false, needs = new Needs(), isWhole, fresh, like } = options
     const page = new Page(isWhole, fresh)
+    page.changes = changes
     if (like !== undefined) this.#habits.expect(like, needs, count)
     let mark = ''
     let commit = ''
@@ -156,9 +160,13 @@ export class Desk {
     await read(needs, [...kindSheets(page), number(page)])
     const done = await tryOn({
       page,
-      verb,
+      verb: (tables, now) => {
+        callIn(tables, now)
+        return verb(tables, now)
+      },
       count,
       renewsByTaking,
+      lends: true,
       tokens,
       surplus: this.#surplus,
       read,

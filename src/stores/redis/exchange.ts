@@ -8,7 +8,7 @@ import type { CompiledDurability } from './durability.js'
 import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
 import { idIn, positionDigits } from './ticket.js'
-import { tokenEnd } from './token.js'
+import { tellsOfGates, tokenEnd } from './token.js'
 import { pastIn } from './told.js'
 
 /** What exchange.lua answers. */
@@ -53,16 +53,17 @@ export class Exchanger {
   }
 
   /** Whether all of it is plain, as far as can be seen from here. */
-  takes({ settlements, claim, rescue }: ExchangeRequest, limited: ReadonlySet<string>): boolean {
-    if (rescue === true) return false
-    if (claim?.picks.some(({ queue }) => limited.has(queue))) return false
-    return settlements.every(isPlainEnd)
+  takes({ settlements, rescue }: ExchangeRequest): boolean {
+    return rescue !== true && settlements.every((end) => isPlainEnd(end) && !tellsOfGates(end.token))
   }
 
   /** Undefined when only the desk can: nothing was written. */
-  async exchange({ worker, settlements, claim }: ExchangeRequest): Promise<Exchanged | undefined> {
+  async exchange(
+    { worker, settlements, claim }: ExchangeRequest,
+    limited: ReadonlySet<string>,
+  ): Promise<Exchanged | undefined> {
     const ends = endsOf(settlements)
-    const asked = claim === undefined ? [] : askedFor(claim, this.#mayLeaveClaims)
+    const asked = claim === undefined ? [] : askedFor(claim, this.#mayLeaveClaims, limited)
     const args = [this.#now(), worker, this.#ear(), ends.places.length, ...argsOf(ends), ...asked]
     const answer = (await this.#connection.run(scripts.exchange, args)) as Answer
     if ((answer as readonly unknown[])[0] === 'desk') return undefined
@@ -73,14 +74,21 @@ export class Exchanger {
 }
 
 function askedFor(
-  { token, lease, room, picks, lasting }: ClaimRequest,
+  { token, lease, room, picks, lasting, known }: ClaimRequest,
   mayStay: boolean,
+  limited: ReadonlySet<string>,
 ): (string | number)[] {
   const args: (string | number)[] = [token, lease, room.shared]
   for (let lane = 0; lane < 4; lane++) args.push(room.own[lane] ?? 0)
   args.push(mayStay && lasting === true && room.own.every((slots) => slots === 0) ? 1 : 0)
+  args.push(picks.some(({ queue }) => limited.has(queue)) ? knownText(known) : '')
   for (const { queue, lane, take } of picks) args.push(queue, lane, take)
   return args
+}
+
+/** A star for one who takes all. */
+function knownText(known: ClaimRequest['known']): string {
+  return known === undefined ? '*' : [...known].join('\n')
 }
 
 /** `lost`: places among the ends, from 1 on. */

@@ -16,9 +16,7 @@ export interface FastPathParts {
 /** Does what is plain in one script. What only the desk can do it leaves to that: nothing of it happened. */
 export class FastPath {
   readonly #parts: FastPathParts
-  #bounces = 0
-  /** Exchanges to come that go to the desk at once. */
-  #atDesk = 0
+  readonly #bounces = new Bounces()
 
   constructor(parts: FastPathParts) {
     this.#parts = parts
@@ -30,28 +28,40 @@ export class FastPath {
     alone: (request: ExchangeRequest) => Promise<ExchangeResult>,
   ): Promise<Inserted | undefined> {
     const { inserter, limited, prompt } = this.#parts
-    if (!jobs.every((job) => isPlain(job) && !limited.has(job.queue))) return undefined
-    return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
+    if (!jobs.every(isPlain)) return undefined
+    const queue = jobs.find((job) => job.traffic?.gated === true || limited.has(job.queue))?.queue
+    if (queue === undefined) return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
+    return this.#bounces.tried(`insert ${queue}`, () => inserter.insert(jobs))
   }
 
   /** Undefined for the desk. */
   async exchange(request: ExchangeRequest): Promise<Exchanged | undefined> {
     const { exchanger, limited } = this.#parts
-    if (!exchanger.takes(request, limited) || this.#keepsToDesk()) return undefined
-    const exchanged = await exchanger.exchange(request)
-    this.#bounced(exchanged === undefined)
-    return exchanged
+    if (!exchanger.takes(request)) return undefined
+    const pick = request.claim?.picks.find(({ queue }) => limited.has(queue))
+    return this.#bounces.tried(pick?.queue ?? '', () => exchanger.exchange(request, limited))
   }
+}
 
-  /** Where the fast path fails again and again, it is tried more and more seldom. */
-  #keepsToDesk(): boolean {
-    if (this.#atDesk === 0) return false
-    this.#atDesk--
-    return true
-  }
+/** Where the fast path fails again and again, it is tried more and more seldom. */
+class Bounces {
+  /** In a row, and how many of those to come go to the desk at once. */
+  readonly #counts = new Map<string, { failed: number; left: number }>()
 
-  #bounced(isBounced: boolean): void {
-    this.#bounces = isBounced ? Math.min(64, Math.max(4, this.#bounces * 2)) : 0
-    this.#atDesk = this.#bounces
+  async tried<T>(name: string, attempt: () => Promise<T | undefined>): Promise<T | undefined> {
+    const count = this.#counts.get(name)
+    if (count !== undefined && count.left > 0) {
+      count.left--
+      return undefined
+    }
+    const done = await attempt()
+    if (done !== undefined) {
+      this.#counts.delete(name)
+      return done
+    }
+    // The first few may be by chance.
+    const failed = (count?.failed ?? 0) + 1
+    this.#counts.set(name, { failed, left: failed < 3 ? 0 : Math.min(64, 2 ** failed) })
+    return undefined
   }
 }

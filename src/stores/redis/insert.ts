@@ -6,11 +6,12 @@ import type { Connection } from './connection.js'
 import { scripts } from './scripts.js'
 import { handleOf } from './ticket.js'
 
-/** Nothing but its queue can hold it up, its end means nothing to others, and it is found by nothing but its id. */
+/** Nothing but its queue and its definition can hold it up, its end means nothing to others, and it is found by nothing but its id. */
 export function isPlain(job: NewJob): boolean {
   return (
     job.family === undefined &&
-    job.traffic === undefined &&
+    job.traffic?.group === undefined &&
+    job.traffic?.key === undefined &&
     job.dedupe === undefined &&
     job.guard === undefined &&
     !hasMarks(job) &&
@@ -76,7 +77,7 @@ export class Inserter {
     let last: NewJob | undefined
     for (const job of jobs) {
       if (last === undefined || !isAlike(last, job)) {
-        args.push(kindKey(job.queue, job.name, job.lane), dueOf(job), 0)
+        args.push(kindKey(job.queue, job.name, job.lane), isGated(job) ? 1 : 0, dueOf(job), 0)
         sizeAt = args.length - 1
         last = job
       }
@@ -97,9 +98,14 @@ function isAlike(a: NewJob, b: NewJob): boolean {
     a.name === b.name &&
     a.queue === b.queue &&
     a.lane === b.lane &&
+    isGated(a) === isGated(b) &&
     a.delay === b.delay &&
     a.runAt === b.runAt
   )
+}
+
+function isGated({ traffic }: NewJob): boolean {
+  return traffic?.gated === true
 }
 
 function dueOf({ delay, runAt }: NewJob): string {

@@ -196,6 +196,36 @@ local function isLimited(flags)
   return sub(flags, -1) == '1'
 end
 
+-- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
+-- where nothing is lent.
+local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log' }
+
+local function loanAt(queue)
+  local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
+  -- What is written down of starts is to be told before it gets long.
+  if found[1] ~= '1' or #found[14] > 8000 then return nil end
+  local loan = { queue = queue, name = found[2], lane = tonumber(found[3]), place = found[4], kind = found[5] }
+  loan.refills, loan.timed, loan.full, loan.log = found[7] == '1', found[8] == '1', found[9] == '1', found[14]
+  loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
+  loan.tag, loan.served = tonumber(found[12]), tonumber(found[13])
+  return loan
+end
+
+local function keepLoan(loan)
+  local numbers = { left = loan.left, begun = loan.begun, ended = loan.ended, tag = loan.tag, served = loan.served }
+  local fields = { 'log', loan.log }
+  for name, number in pairs(numbers) do
+    fields[#fields + 1] = name
+    fields[#fields + 1] = format('%.17g', number)
+  end
+  call('HSET', named('loan:' .. loan.queue), unpack(fields))
+end
+
+-- What is known of a job that waits for such a line; see waitText.
+local function waitFor(loan)
+  return loan.place .. ';' .. loan.kind .. ';1;0;'
+end
+
 -- A hash whose values are all short is searched from end to end. One that is longer makes it a table for good.
 local long = string.rep(' ', 65)
 
@@ -307,9 +337,10 @@ end
 
 export const exchange = `
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
--- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one text; then the results; then, if jobs are asked
--- for: token, lease in ms, shared slots, slots of each of the four lanes, whether the claim is a lasting one, and for each pick:
--- queue, lane, take.
+-- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one
+-- text; then the results; then, if jobs are asked for: token, lease in ms, shared slots, slots of each of the four lanes, whether the
+-- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
+-- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
 -- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
 -- and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job wakes this
@@ -323,9 +354,25 @@ local function nextArg()
   return ARGV[at - 1]
 end
 
-local function queueOfKind(kind)
-  local name = call('HGET', named('kindnames'), kind) or ''
-  return call('HGET', named('queues'), string.match(name, '^%d+:([^:]*):') or '') or ''
+local loans = {}
+
+local function loanOf(queue)
+  if loans[queue] == nil then loans[queue] = loanAt(queue) or false end
+  return loans[queue]
+end
+
+local function isLimitedJob(name)
+  return call('SISMEMBER', named('limited'), name) == 1
+end
+
+-- The loan that ends of a kind are told: nil if they mean nothing to limits, false if only the desk can tell these.
+local function loanForEnds(kind)
+  local queue, job = string.match(call('HGET', named('kindnames'), kind) or '', '^%d+:([^:]*):(.*)$')
+  if not isLimited(call('HGET', named('queues'), queue or '') or '') then return nil end
+  local loan = loanOf(queue)
+  if not loan then return false end
+  if loan.name == '' then return not isLimitedJob(job) and loan end
+  return loan.kind == kind and loan
 end
 
 -- Ends of children, by the positions of their parents.
@@ -382,8 +429,8 @@ while ended < endCount do
   else
     for i = 1, size do given[i] = nextArg() end
   end
-  -- Its end tells the limits of its queue that there is room.
-  if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
+  local loan = loanForEnds(group.kind)
+  if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
   local tickets, special, child, held = {}, token .. '*', token .. '+', 0
@@ -407,6 +454,11 @@ while ended < endCount do
     end
   end
   group.tickets = tickets
+  if loan and held > 0 then
+    loan.isTold = true
+    loan.ended = loan.ended + held
+    if loan.refills then loan.left = loan.left + held end
+  end
   if group.results > 0 then at = at + size end
   ended = ended + size
   groups[#groups + 1] = group
@@ -419,7 +471,7 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared, isLasting
+local lease, shared, isLasting, nextDue
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
@@ -427,13 +479,12 @@ if token then
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
   isLasting = nextArg() == '1'
-  local place, keys = {}, { named('l:' .. token) }
+  local known = nextArg()
+  local place, keys, plain = {}, { named('l:' .. token) }, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
     pick.line = lineName(pick.lane, pick.queue)
     picks[#picks + 1] = pick
-    keys[#keys + 1] = named('line:' .. pick.line)
-    keys[#keys + 1] = named('back:' .. pick.line)
     if not place[pick.queue] then
       queues[#queues + 1] = pick.queue
       place[pick.queue] = #queues
@@ -442,8 +493,35 @@ if token then
   local flags = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
   for _, pick in ipairs(picks) do
     local flag = flags[place[pick.queue]]
-    if flag and isLimited(flag) then return { 'desk' } end
+    local lists = { named('line:' .. pick.line), named('back:' .. pick.line) }
     pick.isEmpty = not flag or isPaused(flag)
+    if flag and isLimited(flag) then
+      pick.loan = loanOf(pick.queue)
+      if not pick.loan then return { 'desk' } end
+      if pick.loan.name ~= '' then
+        for _, list in ipairs(lists) do plain[#plain + 1] = list end
+        lists = {}
+        if pick.lane ~= pick.loan.lane then
+          pick.isEmpty = true
+        elseif known == '*' or string.find('\\n' .. known .. '\\n', '\\n' .. pick.loan.name .. '\\n', 1, true) then
+          pick.place = named('place:' .. pick.loan.place)
+          lists = { pick.place }
+        else
+          return { 'desk' }
+        end
+      end
+    end
+    for _, list in ipairs(lists) do keys[#keys + 1] = list end
+  end
+  -- Lines take turns where there are several, which the desk does.
+  if #plain > 0 and call('EXISTS', unpack(plain)) > 0 then return { 'desk' } end
+  -- Parked jobs whose gates are due stand in line again first, which the desk sees to.
+  if next(loans) then
+    nextDue = call('ZRANGE', named('gatedue'), 0, 0, 'WITHSCORES')[2]
+    if nextDue then
+      if now == 0 then now = clock(ARGV[1]) end
+      if tonumber(nextDue) <= now then return { 'desk' } end
+    end
   end
   -- Most who ask for jobs again and again find none, and have none of this claim already.
   if call('EXISTS', unpack(keys)) == 0 then
@@ -518,7 +596,25 @@ local function takeHeads(line, want)
   return #heads
 end
 
+-- The first ones of the line of a definition that has limits.
+local placed = {}
+
+local function takePlaced(pick, want)
+  local found = placed[pick] or { tickets = {}, from = #taken, loan = pick.loan, place = pick.place }
+  placed[pick] = found
+  local at = #found.tickets
+  local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
+  for i = 1, #heads, 2 do
+    found.tickets[#found.tickets + 1] = heads[i]
+    taken[#taken + 1] = heads[i]
+    isTold[#taken] = 'placed'
+    found.served = tonumber(heads[i + 1])
+  end
+  return #heads / 2
+end
+
 local function take(pick, want)
+  if pick.place then return takePlaced(pick, want) end
   local line = lineAt(pick.line)
   if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
@@ -552,7 +648,16 @@ if token then
       local want = shared + mine
       if pass == 1 then want = math.min(want, pick.take) end
       if not pick.isEmpty and want > 0 then
-        local found = take(pick, want)
+        -- One more than there may be is for the desk, which knows when there is room for it.
+        local most = pick.loan and math.min(want, pick.loan.left + 1) or want
+        local found = take(pick, most)
+        if pick.loan then
+          if found > pick.loan.left then return { 'desk' } end
+          pick.loan.left = pick.loan.left - found
+          pick.loan.begun = pick.loan.begun + found
+          pick.loan.isTold = pick.loan.isTold or found > 0
+          pick.loan.new = (pick.loan.new or 0) + found
+        end
         if found < want then pick.isEmpty = true end
         own[pick.lane] = mine - math.min(found, mine)
         shared = shared - math.max(0, found - mine)
@@ -560,6 +665,9 @@ if token then
     end
   end
 end
+
+-- Who is to come back when a gate opens is told so.
+if nextDue and shared > 0 then return { 'desk' } end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
 local stories, parents = {}, {}
@@ -588,6 +696,30 @@ end
 for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
+-- Only the desk gives out what is more than a number among others.
+for _, found in pairs(placed) do
+  local wait = waitFor(found.loan)
+  for first = 1, #found.tickets, 2000 do
+    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
+    for i = 1, #waits do
+      if waits[i] ~= wait then return { 'desk' } end
+    end
+  end
+end
+-- Those whose definition got limits while they waited are to go to its line.
+local isFree = {}
+for _, pick in ipairs(picks) do
+  if pick.loan and pick.loan.name == '' and pick.loan.new then
+    for i = 1, #bodies do
+      local kind = string.match(bodies[i], '^%d+')
+      if not isFree[kind] then
+        if isLimitedJob(string.match(call('HGET', named('kindnames'), kind), '[^:]*$')) then return { 'desk' } end
+        isFree[kind] = true
+      end
+    end
+    break
+  end
+end
 
 -- Now it is written.
 if #taken > 0 and now == 0 then now = clock(ARGV[1]) end
@@ -604,6 +736,18 @@ end
 for parent, family in pairs(noted) do
   inParts(family.links, 'HSET', named('link:' .. parent))
   call('HSET', named('parents'), parent, family.row)
+end
+
+for _, found in pairs(placed) do
+  inParts(found.tickets, 'ZREM', found.place)
+  inParts(found.tickets, 'HDEL', named('waits'))
+  if found.served then found.loan.served = math.max(found.loan.served, found.served) end
+end
+for _, loan in pairs(loans) do
+  if loan and loan.isTold then
+    if loan.timed and loan.new then loan.log = loan.log .. format('%.17g', now) .. ':' .. loan.new .. ',' end
+    keepLoan(loan)
+  end
 end
 
 local kindNames = {}
@@ -691,8 +835,8 @@ return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and tabl
 export const insert = `
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they
--- are, then handle and the rest of the body of each.
+-- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, when they are due ('' at once, '+ms' later,
+-- 'ms' at that time), how many they are, then handle and the rest of the body of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -701,21 +845,39 @@ local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
 for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local groups, handles, rests = {}, {}, {}
 local at = 7 + #own.lines
+local loans = {}
+
+-- The loan that jobs come under: false if they have to pass no limits, nil if only the desk can say where they wait.
+local function loanFor(group)
+  local isLimitedJob = group.gated or call('SISMEMBER', named('limited'), group.job) == 1
+  if not group.isLimited and not isLimitedJob then return false end
+  loans[group.queue] = loans[group.queue] or loanAt(group.queue)
+  local loan = loans[group.queue]
+  if not loan or loan.full or group.due ~= '' then return nil end
+  if loan.name == '' then return not isLimitedJob and loan or nil end
+  return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
+end
+
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  if flags and isLimited(flags) then return { 'desk' } end
-  -- A new kind of a definition that has limits.
-  local kind = call('HGET', named('kinds'), name)
-  if not kind and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
-  local size = tonumber(ARGV[at + 2])
-  groups[#groups + 1] = { name = name, kind = kind, line = lineName(lane, queue), queue = queue, isPaused = flags and isPaused(flags), due = ARGV[at + 1], first = #handles + 1, size = size }
-  for i = at + 3, at + 1 + 2 * size, 2 do
+  local group = { name = name, job = job, queue = queue, line = lineName(lane, queue), first = #handles + 1 }
+  group.gated, group.due, group.size = ARGV[at + 1] == '1', ARGV[at + 2], tonumber(ARGV[at + 3])
+  group.kind = call('HGET', named('kinds'), name)
+  group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
+  -- A new kind may be of a definition that has limits.
+  if group.isLimited or group.gated or not group.kind then
+    local loan = loanFor(group)
+    if loan == nil then return { 'desk' } end
+    group.loan = loan
+  end
+  groups[#groups + 1] = group
+  for i = at + 4, at + 2 + 2 * group.size, 2 do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
   end
-  at = at + 3 + 2 * size
+  at = at + 4 + 2 * group.size
 end
 
 local spreads = spread(handles, 0)
@@ -756,7 +918,7 @@ end
 -- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
 -- they are sent as a message, which is not to be large.
 local function claimFor(group)
-  if #groups > 1 or group.isPaused or group.size > 20 then return nil end
+  if #groups > 1 or group.isPaused or group.isLimited or group.size > 20 then return nil end
   -- It may have been made before, and its answer got lost.
   if own.worker ~= '' then return areEmpty(own.lines, { named('l:' .. own.token) }) and own or nil end
   local bytes = 0
@@ -785,6 +947,21 @@ local function give(claim, group, kind, tickets)
   local head = table.concat({ '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease }, '\\n')
   send(claim.ear, table.concat({ head, text, table.concat(bodies, '\\30') }, '\\30'))
   return { claim.ear, claim.token }
+end
+
+-- They stand in the line of their definition, each a turn behind the one before it; see turns.ts.
+local function standIn(loan, tickets)
+  local scored, waits, wait = {}, {}, waitFor(loan)
+  for i, ticket in ipairs(tickets) do
+    loan.tag = math.max(loan.tag, loan.served) + 1
+    scored[2 * i - 1] = format('%.17g', loan.tag)
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = wait
+  end
+  inParts(scored, 'ZADD', named('place:' .. loan.place))
+  inParts(waits, 'HSET', asTable('waits'))
+  keepLoan(loan)
 end
 
 local isKnown = {}
@@ -824,7 +1001,11 @@ for _, group in ipairs(groups) do
     if claim then
       given = give(claim, group, kind, tickets)
     else
-      inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      if group.loan and group.loan.name ~= '' then
+        standIn(group.loan, tickets)
+      else
+        inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])
     end
@@ -1025,6 +1206,17 @@ answers.stubs = function(...)
   local found = {}
   for i, handle in ipairs({ ... }) do found[i] = isStub(of('j', handle)) and 1 or 0 end
   return found
+end
+
+-- What was lent to queues, and what came of it. \`closes\`: nothing is taken of it any more.
+answers.loans = function(closes, ...)
+  local loans = {}
+  for i, queue in ipairs({ ... }) do
+    local key = named('loan:' .. queue)
+    loans[i] = call('HGETALL', key)
+    if closes == '1' and #loans[i] > 0 then call('HSET', key, 'open', 0) end
+  end
+  return loans
 end
 
 answers.members = function(set)
@@ -1636,7 +1828,19 @@ deeds.enter = function(place, ...)
   inParts(waits, 'HSET', asTable('waits'))
 end
 
--- Jobs that waited in a place start. Nobody but the desk moves those, so all of them are there.
+-- Nobody has started them since they were read: a loan may have been open still.
+local function areWaiting(tickets)
+  local waits = call('HMGET', named('waits'), unpack(tickets))
+  for i = 1, #tickets do
+    if not waits[i] then return 'MRSTALE a job waits no longer' end
+  end
+end
+
+checks.waiting = function(...)
+  return areWaiting({ ... })
+end
+
+-- Jobs that waited in a place start.
 local function tellOf(tickets)
   local spreads = spread(tickets, 11)
   local bodiesOf, storiesOf = ofMany('j', spreads), ofMany('s', spreads)
@@ -1649,7 +1853,7 @@ local function tellOf(tickets)
 end
 
 checks.start = function(_, _, ...)
-  return tellOf({ ... })
+  return areWaiting({ ... }) or tellOf({ ... })
 end
 
 deeds.start = function(place, token, ...)
@@ -1689,6 +1893,19 @@ end
 -- No job of the kind was started or ended meanwhile.
 checks.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+-- What came of a loan is as it was read, and no more can come of it.
+checks.loan = function(queue, begun, ended)
+  local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
+  if found[1] ~= '0' or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
+end
+
+-- A new loan in the place of the one before, if there is any.
+deeds.lend = function(queue, ...)
+  local key = named('loan:' .. queue)
+  call('DEL', key)
+  if select('#', ...) > 0 then call('HSET', key, ...) end
 end
 
 -- Tickets and tokens.

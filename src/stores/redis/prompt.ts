@@ -27,7 +27,9 @@ export class Prompt {
   constructor(parts: PromptParts) {
     this.#parts = parts
     const { exchanger, limited } = parts
-    this.#boarding = new Boarding((request) => exchanger.takes(request, limited))
+    this.#boarding = new Boarding(
+      (request) => exchanger.takes(request) && !request.claim?.picks.some(({ queue }) => limited.has(queue)),
+    )
   }
 
   /** Lets a claim go along with the jobs that are being announced; undefined when there are none. */

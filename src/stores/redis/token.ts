@@ -23,3 +23,8 @@ export function readTokenEnd(text: string): Omit<Lease, 'seq'> | undefined {
   const [, kind, note = '', claim] = /^(\d{1,9})(?:~([\d:]+))?\.(.+)$/s.exec(text) ?? []
   return claim === undefined ? undefined : { kind: Number(kind), note, claim }
 }
+
+/** Whether gates of its own, or of its group, are to be told of the job's end. */
+export function tellsOfGates(token: string): boolean {
+  return token.includes('~', positionDigits)
+}

@@ -1,7 +1,8 @@
 -- Ends plain jobs and claims plain jobs. ARGV: now, worker, this process's ear or '', the number of ends, then those: groups of
--- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one text; then the results; then, if jobs are asked
--- for: token, lease in ms, shared slots, slots of each of the four lanes, whether the claim is a lasting one, and for each pick:
--- queue, lane, take.
+-- token, kind, retain, whether there are results, how many, the length of a ticket if they have the same, and then all of them as one
+-- text; then the results; then, if jobs are asked for: token, lease in ms, shared slots, slots of each of the four lanes, whether the
+-- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
+-- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
 -- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
 -- and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job wakes this
@@ -15,9 +16,25 @@ local function nextArg()
   return ARGV[at - 1]
 end
 
-local function queueOfKind(kind)
-  local name = call('HGET', named('kindnames'), kind) or ''
-  return call('HGET', named('queues'), string.match(name, '^%d+:([^:]*):') or '') or ''
+local loans = {}
+
+local function loanOf(queue)
+  if loans[queue] == nil then loans[queue] = loanAt(queue) or false end
+  return loans[queue]
+end
+
+local function isLimitedJob(name)
+  return call('SISMEMBER', named('limited'), name) == 1
+end
+
+-- The loan that ends of a kind are told: nil if they mean nothing to limits, false if only the desk can tell these.
+local function loanForEnds(kind)
+  local queue, job = string.match(call('HGET', named('kindnames'), kind) or '', '^%d+:([^:]*):(.*)$')
+  if not isLimited(call('HGET', named('queues'), queue or '') or '') then return nil end
+  local loan = loanOf(queue)
+  if not loan then return false end
+  if loan.name == '' then return not isLimitedJob(job) and loan end
+  return loan.kind == kind and loan
 end
 
 -- Ends of children, by the positions of their parents.
@@ -74,8 +91,8 @@ while ended < endCount do
   else
     for i = 1, size do given[i] = nextArg() end
   end
-  -- Its end tells the limits of its queue that there is room.
-  if isLimited(queueOfKind(group.kind)) then return { 'desk' } end
+  local loan = loanForEnds(group.kind)
+  if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
   local tickets, special, child, held = {}, token .. '*', token .. '+', 0
@@ -99,6 +116,11 @@ while ended < endCount do
     end
   end
   group.tickets = tickets
+  if loan and held > 0 then
+    loan.isTold = true
+    loan.ended = loan.ended + held
+    if loan.refills then loan.left = loan.left + held end
+  end
   if group.results > 0 then at = at + size end
   ended = ended + size
   groups[#groups + 1] = group
@@ -111,7 +133,7 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared, isLasting
+local lease, shared, isLasting, nextDue
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
@@ -119,13 +141,12 @@ if token then
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
   isLasting = nextArg() == '1'
-  local place, keys = {}, { named('l:' .. token) }
+  local known = nextArg()
+  local place, keys, plain = {}, { named('l:' .. token) }, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
     pick.line = lineName(pick.lane, pick.queue)
     picks[#picks + 1] = pick
-    keys[#keys + 1] = named('line:' .. pick.line)
-    keys[#keys + 1] = named('back:' .. pick.line)
     if not place[pick.queue] then
       queues[#queues + 1] = pick.queue
       place[pick.queue] = #queues
@@ -134,8 +155,35 @@ if token then
   local flags = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
   for _, pick in ipairs(picks) do
     local flag = flags[place[pick.queue]]
-    if flag and isLimited(flag) then return { 'desk' } end
+    local lists = { named('line:' .. pick.line), named('back:' .. pick.line) }
     pick.isEmpty = not flag or isPaused(flag)
+    if flag and isLimited(flag) then
+      pick.loan = loanOf(pick.queue)
+      if not pick.loan then return { 'desk' } end
+      if pick.loan.name ~= '' then
+        for _, list in ipairs(lists) do plain[#plain + 1] = list end
+        lists = {}
+        if pick.lane ~= pick.loan.lane then
+          pick.isEmpty = true
+        elseif known == '*' or string.find('\n' .. known .. '\n', '\n' .. pick.loan.name .. '\n', 1, true) then
+          pick.place = named('place:' .. pick.loan.place)
+          lists = { pick.place }
+        else
+          return { 'desk' }
+        end
+      end
+    end
+    for _, list in ipairs(lists) do keys[#keys + 1] = list end
+  end
+  -- Lines take turns where there are several, which the desk does.
+  if #plain > 0 and call('EXISTS', unpack(plain)) > 0 then return { 'desk' } end
+  -- Parked jobs whose gates are due stand in line again first, which the desk sees to.
+  if next(loans) then
+    nextDue = call('ZRANGE', named('gatedue'), 0, 0, 'WITHSCORES')[2]
+    if nextDue then
+      if now == 0 then now = clock(ARGV[1]) end
+      if tonumber(nextDue) <= now then return { 'desk' } end
+    end
   end
   -- Most who ask for jobs again and again find none, and have none of this claim already.
   if call('EXISTS', unpack(keys)) == 0 then
@@ -210,7 +258,25 @@ local function takeHeads(line, want)
   return #heads
 end
 
+-- The first ones of the line of a definition that has limits.
+local placed = {}
+
+local function takePlaced(pick, want)
+  local found = placed[pick] or { tickets = {}, from = #taken, loan = pick.loan, place = pick.place }
+  placed[pick] = found
+  local at = #found.tickets
+  local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
+  for i = 1, #heads, 2 do
+    found.tickets[#found.tickets + 1] = heads[i]
+    taken[#taken + 1] = heads[i]
+    isTold[#taken] = 'placed'
+    found.served = tonumber(heads[i + 1])
+  end
+  return #heads / 2
+end
+
 local function take(pick, want)
+  if pick.place then return takePlaced(pick, want) end
   local line = lineAt(pick.line)
   if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
@@ -244,7 +310,16 @@ if token then
       local want = shared + mine
       if pass == 1 then want = math.min(want, pick.take) end
       if not pick.isEmpty and want > 0 then
-        local found = take(pick, want)
+        -- One more than there may be is for the desk, which knows when there is room for it.
+        local most = pick.loan and math.min(want, pick.loan.left + 1) or want
+        local found = take(pick, most)
+        if pick.loan then
+          if found > pick.loan.left then return { 'desk' } end
+          pick.loan.left = pick.loan.left - found
+          pick.loan.begun = pick.loan.begun + found
+          pick.loan.isTold = pick.loan.isTold or found > 0
+          pick.loan.new = (pick.loan.new or 0) + found
+        end
         if found < want then pick.isEmpty = true end
         own[pick.lane] = mine - math.min(found, mine)
         shared = shared - math.max(0, found - mine)
@@ -252,6 +327,9 @@ if token then
     end
   end
 end
+
+-- Who is to come back when a gate opens is told so.
+if nextDue and shared > 0 then return { 'desk' } end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
 local stories, parents = {}, {}
@@ -280,6 +358,30 @@ end
 for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
+-- Only the desk gives out what is more than a number among others.
+for _, found in pairs(placed) do
+  local wait = waitFor(found.loan)
+  for first = 1, #found.tickets, 2000 do
+    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
+    for i = 1, #waits do
+      if waits[i] ~= wait then return { 'desk' } end
+    end
+  end
+end
+-- Those whose definition got limits while they waited are to go to its line.
+local isFree = {}
+for _, pick in ipairs(picks) do
+  if pick.loan and pick.loan.name == '' and pick.loan.new then
+    for i = 1, #bodies do
+      local kind = string.match(bodies[i], '^%d+')
+      if not isFree[kind] then
+        if isLimitedJob(string.match(call('HGET', named('kindnames'), kind), '[^:]*$')) then return { 'desk' } end
+        isFree[kind] = true
+      end
+    end
+    break
+  end
+end
 
 -- Now it is written.
 if #taken > 0 and now == 0 then now = clock(ARGV[1]) end
@@ -296,6 +398,18 @@ end
 for parent, family in pairs(noted) do
   inParts(family.links, 'HSET', named('link:' .. parent))
   call('HSET', named('parents'), parent, family.row)
+end
+
+for _, found in pairs(placed) do
+  inParts(found.tickets, 'ZREM', found.place)
+  inParts(found.tickets, 'HDEL', named('waits'))
+  if found.served then found.loan.served = math.max(found.loan.served, found.served) end
+end
+for _, loan in pairs(loans) do
+  if loan and loan.isTold then
+    if loan.timed and loan.new then loan.log = loan.log .. format('%.17g', now) .. ':' .. loan.new .. ',' end
+    keepLoan(loan)
+  end
 end
 
 local kindNames = {}

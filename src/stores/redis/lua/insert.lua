@@ -1,7 +1,7 @@
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), when they are due ('' at once, '+ms' later, 'ms' at that time), how many they
--- are, then handle and the rest of the body of each.
+-- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, when they are due ('' at once, '+ms' later,
+-- 'ms' at that time), how many they are, then handle and the rest of the body of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -10,21 +10,39 @@ local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
 for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local groups, handles, rests = {}, {}, {}
 local at = 7 + #own.lines
+local loans = {}
+
+-- The loan that jobs come under: false if they have to pass no limits, nil if only the desk can say where they wait.
+local function loanFor(group)
+  local isLimitedJob = group.gated or call('SISMEMBER', named('limited'), group.job) == 1
+  if not group.isLimited and not isLimitedJob then return false end
+  loans[group.queue] = loans[group.queue] or loanAt(group.queue)
+  local loan = loans[group.queue]
+  if not loan or loan.full or group.due ~= '' then return nil end
+  if loan.name == '' then return not isLimitedJob and loan or nil end
+  return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
+end
+
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  if flags and isLimited(flags) then return { 'desk' } end
-  -- A new kind of a definition that has limits.
-  local kind = call('HGET', named('kinds'), name)
-  if not kind and call('SISMEMBER', named('limited'), job) == 1 then return { 'desk' } end
-  local size = tonumber(ARGV[at + 2])
-  groups[#groups + 1] = { name = name, kind = kind, line = lineName(lane, queue), queue = queue, isPaused = flags and isPaused(flags), due = ARGV[at + 1], first = #handles + 1, size = size }
-  for i = at + 3, at + 1 + 2 * size, 2 do
+  local group = { name = name, job = job, queue = queue, line = lineName(lane, queue), first = #handles + 1 }
+  group.gated, group.due, group.size = ARGV[at + 1] == '1', ARGV[at + 2], tonumber(ARGV[at + 3])
+  group.kind = call('HGET', named('kinds'), name)
+  group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
+  -- A new kind may be of a definition that has limits.
+  if group.isLimited or group.gated or not group.kind then
+    local loan = loanFor(group)
+    if loan == nil then return { 'desk' } end
+    group.loan = loan
+  end
+  groups[#groups + 1] = group
+  for i = at + 4, at + 2 + 2 * group.size, 2 do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
   end
-  at = at + 3 + 2 * size
+  at = at + 4 + 2 * group.size
 end
 
 local spreads = spread(handles, 0)
@@ -65,7 +83,7 @@ end
 -- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
 -- they are sent as a message, which is not to be large.
 local function claimFor(group)
-  if #groups > 1 or group.isPaused or group.size > 20 then return nil end
+  if #groups > 1 or group.isPaused or group.isLimited or group.size > 20 then return nil end
   -- It may have been made before, and its answer got lost.
   if own.worker ~= '' then return areEmpty(own.lines, { named('l:' .. own.token) }) and own or nil end
   local bytes = 0
@@ -94,6 +112,21 @@ local function give(claim, group, kind, tickets)
   local head = table.concat({ '', claim.worker, claim.token, format('%.17g', now), kind, group.name, claim.lease }, '\n')
   send(claim.ear, table.concat({ head, text, table.concat(bodies, '\30') }, '\30'))
   return { claim.ear, claim.token }
+end
+
+-- They stand in the line of their definition, each a turn behind the one before it; see turns.ts.
+local function standIn(loan, tickets)
+  local scored, waits, wait = {}, {}, waitFor(loan)
+  for i, ticket in ipairs(tickets) do
+    loan.tag = math.max(loan.tag, loan.served) + 1
+    scored[2 * i - 1] = format('%.17g', loan.tag)
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = wait
+  end
+  inParts(scored, 'ZADD', named('place:' .. loan.place))
+  inParts(waits, 'HSET', asTable('waits'))
+  keepLoan(loan)
 end
 
 local isKnown = {}
@@ -133,7 +166,11 @@ for _, group in ipairs(groups) do
     if claim then
       given = give(claim, group, kind, tickets)
     else
-      inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      if group.loan and group.loan.name ~= '' then
+        standIn(group.loan, tickets)
+      else
+        inParts(tickets, 'RPUSH', named('line:' .. group.line))
+      end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])
     end

@@ -172,6 +172,17 @@ answers.stubs = function(...)
   return found
 end
 
+-- What was lent to queues, and what came of it. `closes`: nothing is taken of it any more.
+answers.loans = function(closes, ...)
+  local loans = {}
+  for i, queue in ipairs({ ... }) do
+    local key = named('loan:' .. queue)
+    loans[i] = call('HGETALL', key)
+    if closes == '1' and #loans[i] > 0 then call('HSET', key, 'open', 0) end
+  end
+  return loans
+end
+
 answers.members = function(set)
   return call('SMEMBERS', named(set))
 end

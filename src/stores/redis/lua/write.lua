@@ -110,7 +110,19 @@ deeds.enter = function(place, ...)
   inParts(waits, 'HSET', asTable('waits'))
 end
 
--- Jobs that waited in a place start. Nobody but the desk moves those, so all of them are there.
+-- Nobody has started them since they were read: a loan may have been open still.
+local function areWaiting(tickets)
+  local waits = call('HMGET', named('waits'), unpack(tickets))
+  for i = 1, #tickets do
+    if not waits[i] then return 'MRSTALE a job waits no longer' end
+  end
+end
+
+checks.waiting = function(...)
+  return areWaiting({ ... })
+end
+
+-- Jobs that waited in a place start.
 local function tellOf(tickets)
   local spreads = spread(tickets, 11)
   local bodiesOf, storiesOf = ofMany('j', spreads), ofMany('s', spreads)
@@ -123,7 +135,7 @@ local function tellOf(tickets)
 end
 
 checks.start = function(_, _, ...)
-  return tellOf({ ... })
+  return areWaiting({ ... }) or tellOf({ ... })
 end
 
 deeds.start = function(place, token, ...)
@@ -163,6 +175,19 @@ end
 -- No job of the kind was started or ended meanwhile.
 checks.count = function(kind, field, value)
   if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+-- What came of a loan is as it was read, and no more can come of it.
+checks.loan = function(queue, begun, ended)
+  local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
+  if found[1] ~= '0' or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
+end
+
+-- A new loan in the place of the one before, if there is any.
+deeds.lend = function(queue, ...)
+  local key = named('loan:' .. queue)
+  call('DEL', key)
+  if select('#', ...) > 0 then call('HSET', key, ...) end
 end
 
 -- Tickets and tokens.

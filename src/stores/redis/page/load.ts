@@ -12,6 +12,7 @@ import { selecting } from '../select.js'
 import { handleOf, sortable } from '../ticket.js'
 import { readHeads } from './head.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
+import { loansQuestion } from './loans.js'
 import { inOrder, movingBooks } from './moving.js'
 import type { Question } from './question.js'
 
@@ -132,6 +133,7 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
     ...kindSheets(page),
   ],
   gate: records('gate'),
+  loan: (page, queues) => [loansQuestion(page, queues)],
   gateNum: (page, nums) => [
     {
       name: 'gatesByNumber',

@@ -231,6 +231,7 @@ function writeHeads({ heads }: PagedTables, leases: Leases, deeds: Deeds): void 
   const { started, lease, moved } = heads.changes()
   for (const { row, place, rank } of moved) {
     const { ticket, wait } = row as TicketRow
+    deeds.check('waiting', ticket)
     if (place !== row.place) deeds.join(['call', 'ZREM', `place:${row.place}`], ticket)
     deeds.join(['enter', place], ticket, rank, waitAt(place, wait))
   }

@@ -1,0 +1,159 @@
+/**
+ * Loans of limits. Where nothing counts but how many jobs of a line start and end, the desk lends the fast path what there is room
+ * for. insert.lua and exchange.lua write down what came of it; whoever looks at gates or lines at the desk first calls it in, and
+ * tells it to the gates. So the rules stay in core/traffic, and jobs with limits cost hardly more than others.
+ */
+import { completed } from '../../../core/lifecycle.js'
+import type { TrafficLine } from '../../ledger/traffic.js'
+import { kindKey, type PagedQueue } from '../../page/kinds.js'
+import { Missing, Needs } from '../../page/needs.js'
+import type { Page } from '../../page/page.js'
+import type { PagedTables } from '../../page/tables.js'
+import type { Deeds } from './deeds.js'
+import type { Question } from './question.js'
+
+/** What was lent to a queue, and what came of it. */
+interface LoanRow {
+  readonly queue: string
+  readonly at: number
+  /** The definition that the line is of; empty for the plain lines of the queue. */
+  readonly name: string
+  readonly lane: number
+  readonly place: number
+  readonly begun: number
+  readonly ended: number
+  readonly tag: number
+  readonly served: number
+  /** When how many started, where that counts. */
+  readonly log: string
+}
+
+/** More than this is never lent at once. */
+const mostLent = 1_000_000
+
+/** Those of these queues. A verb that changes something closes them, others just look. */
+export function loansQuestion(page: Page, queues: readonly string[]): Question {
+  return {
+    name: 'loans',
+    values: [page.changes ? 1 : 0, ...queues],
+    take(loans: readonly (readonly string[])[]) {
+      queues.forEach((queue, i) => {
+        const pairs = loans[i] ?? []
+        page.putRow('loan', queue, pairs.length === 0 ? null : readLoan(queue, pairs))
+      })
+    },
+  }
+}
+
+/** Tells gates and lines what happened. */
+export function callIn(tables: PagedTables, now: number): void {
+  for (const loan of loansOf(tables)) {
+    const { queue, name, lane, at, begun, ended, log } = loan
+    const { traffic } = tables
+    if (log === '') {
+      if (begun > 0) traffic.started(queue, name, begun, now)
+    } else {
+      for (const entry of log.split(',').slice(0, -1)) {
+        const [time, count] = entry.split(':')
+        traffic.started(queue, name, Number(count), Number(time))
+      }
+    }
+    const job = { queue, name, lane, traffic: undefined }
+    if (ended > 0) traffic.ended(job, completed(undefined, noRetention), at, ended, now)
+    const line = lineOf(tables, loan)
+    if (line === undefined) continue
+    line.tag = loan.tag
+    line.served = loan.served
+  }
+}
+
+const noRetention = { completed: 0, dead: 0 }
+
+/** Those that were called in are over; lends to queues that the verb was about. */
+export function writeLoans(tables: PagedTables, queues: Iterable<string>, deeds: Deeds): void {
+  const calledIn = loansOf(tables)
+  for (const { queue, begun, ended } of calledIn) deeds.check('loan', queue, begun, ended)
+  const about = new Set([...calledIn.map(({ queue }) => queue), ...queues])
+  for (const name of about) {
+    // Gates that have not been looked at are as they were.
+    if (tables.page.peek('loan', name) === undefined) continue
+    const loan = loanTo(tables, name)
+    if (loan !== undefined) deeds.write('lend', name, ...loan)
+    else if (calledIn.some(({ queue }) => queue === name)) deeds.write('lend', name)
+  }
+}
+
+/** Fields and values; undefined where each start has to be asked for, or where that cannot be told from what was read. */
+function loanTo(tables: PagedTables, name: string): (string | number)[] | undefined {
+  const { page } = tables
+  const { needs } = page
+  page.needs = new Needs()
+  try {
+    const queue = tables.kinds.findQueue(name) as PagedQueue | undefined
+    return queue?.traffic ? fieldsOf(tables, queue) : undefined
+  } catch (error) {
+    if (error instanceof Missing) return undefined
+    throw error
+  } finally {
+    page.needs = needs
+  }
+}
+
+function fieldsOf(tables: PagedTables, queue: PagedQueue): (string | number)[] | undefined {
+  const { page, traffic, kinds, books } = tables
+  const lanes = [0, 1, 2, 3]
+  const [line, ...others] = lanes.flatMap((lane) => [...queue.trafficLines(lane)])
+  if (others.length > 0 || line?.name === '') return undefined
+  const name = line?.name ?? ''
+  const loan = traffic.loan(queue.name, name, page.now)
+  if (loan === undefined) return undefined
+  const isDeep = books.findGate({ of: 'queue', name: queue.name })?.settings.depth !== undefined
+  const kind = line && kinds.find(kindKey(queue.name, name, line.lane))
+  if (line !== undefined && kind === undefined) return undefined
+  const fields = {
+    open: 1,
+    at: page.now,
+    name,
+    lane: line?.lane ?? 0,
+    place: line?.num ?? 0,
+    kind: kind?.num ?? 0,
+    left: Math.min(mostLent, loan.room),
+    refills: loan.timed ? 0 : 1,
+    timed: loan.timed ? 1 : 0,
+    full: isDeep ? 1 : 0,
+    begun: 0,
+    ended: 0,
+    tag: line?.tag ?? 0,
+    served: line?.served ?? 0,
+    log: '',
+  }
+  return Object.entries(fields).flat()
+}
+
+function loansOf({ page }: PagedTables): readonly LoanRow[] {
+  return page.rowsOf<LoanRow>('loan')
+}
+
+function lineOf({ kinds, books }: PagedTables, { queue, lane, place }: LoanRow): TrafficLine | undefined {
+  if (place === 0) return undefined
+  const { num } = kinds.queue(queue)
+  return books.linesOf(num, lane).find((line) => line.num === place)
+}
+
+function readLoan(queue: string, pairs: readonly string[]): LoanRow {
+  const fields = new Map<string, string>()
+  for (let i = 0; i < pairs.length; i += 2) fields.set(pairs[i] as string, pairs[i + 1] as string)
+  const number = (name: string) => Number(fields.get(name) ?? 0)
+  return {
+    queue,
+    at: number('at'),
+    name: fields.get('name') ?? '',
+    lane: number('lane'),
+    place: number('place'),
+    begun: number('begun'),
+    ended: number('ended'),
+    tag: number('tag'),
+    served: number('served'),
+    log: fields.get('log') ?? '',
+  }
+}
