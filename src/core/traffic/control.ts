@@ -32,10 +32,12 @@ export const mostMoved = 1_000
 /** Milliseconds, for who asks for permits that only an operator can give. */
 const askAgainLater = 1_000
 
-/** Starts that are counted later. */
+/** Starts and ends that are counted later. */
 export interface Loan {
   readonly room: number
-  /** It counts when each of them was; otherwise each end makes room for another one. */
+  /** Each end makes room for another one. */
+  readonly refills: boolean
+  /** It counts when jobs started and ended. */
   readonly timed: boolean
 }
 
@@ -85,8 +87,11 @@ export class TrafficControl<J extends Waiting<G>, L extends Line, G extends Gate
   loan(queue: string, name: string, now: number): Loan | undefined {
     const gates = this.#finder.shared(queue, name)
     if (!gates.every((gate) => gate.isCalm(now))) return undefined
-    const timed = gates.some((gate) => gate.isTimed)
-    return { room: this.room(queue, name, now), timed }
+    return {
+      room: this.room(queue, name, now),
+      refills: !gates.some((gate) => gate.opensByTime),
+      timed: gates.some((gate) => gate.opensByTime || gate.judgesEnds),
+    }
   }
 
   /** When a line that has no room gets some by itself. */

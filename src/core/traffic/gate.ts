@@ -227,9 +227,14 @@ export class Gate {
     return isQuiet && this.room(now) > 0
   }
 
-  /** Its rules count when runs start, and not only how many there are. */
-  get isTimed(): boolean {
+  /** It has room again some time after runs have started. */
+  get opensByTime(): boolean {
     return this.#rule.limit.rate !== undefined
+  }
+
+  /** How runs ended over a window may close it. */
+  get judgesEnds(): boolean {
+    return this.#rule.breaker !== undefined
   }
 
   /** The end of a run may open it. */

@@ -19,7 +19,7 @@ import type { Connection } from './connection.js'
 import { isRefusedWith } from './errors.js'
 import type { Deeds, Told } from './page/deeds.js'
 import { kindSheets, number, questionsFor } from './page/load.js'
-import { callIn, writeLoans } from './page/loans.js'
+import { callIn, type Loans, lend, writeLoans } from './page/loans.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
 import { scripts } from './scripts.js'
@@ -109,9 +109,15 @@ export class Desk {
     turn: Turn,
     sent: () => void = () => {},
   ): Promise<Done<T>> {
-    const { done, commit, mark } = await this.#try(verb, options, turn, true)
+    let loans: Loans = new Map()
+    const lending: Verb<T> = (tables, now) => {
+      const result = verb(tables, now)
+      loans = lend(tables, options.queues ?? [])
+      return result
+    }
+    const { done, commit, mark } = await this.#try(lending, options, turn, true)
     const deeds = writings(done.tables)
-    writeLoans(done.tables, options.queues ?? [], deeds)
+    writeLoans(done.tables, loans, deeds)
     options.also?.(done.result, deeds)
     done.tables.signals.tell()
     if (deeds.isEmpty) {

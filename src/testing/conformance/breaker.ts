@@ -17,7 +17,18 @@ import {
   stop,
   type Test,
 } from './helpers.js'
-import { ask, choose, declare, drain, gated, gateOf, jobGate, rescueAll, withKey } from './traffic-helpers.js'
+import {
+  ask,
+  choose,
+  completeAll,
+  declare,
+  drain,
+  gated,
+  gateOf,
+  jobGate,
+  rescueAll,
+  withKey,
+} from './traffic-helpers.js'
 
 const policy = { failureRate: 0.5, minimum: 4, window: 1_000, cooldown: 500, probes: 2 }
 
@@ -70,6 +81,14 @@ export function breakerTests(test: Test): void {
     await advance(policy.window / 2)
     await run(store, [die()])
     assert.equal(await phase(store), 'open', 'what is younger counts')
+  })
+
+  test('good runs of long ago do not keep it closed, however many they were', async ({ store, advance }) => {
+    await prepare(store)
+    for (let i = 0; i < 3; i++) await completeAll(store, await claim(store, 9))
+    await advance(policy.window)
+    await run(store, [die(), die(), die(), die()])
+    assert.equal(await phase(store), 'open')
   })
 
   test('while it is open nothing starts, no attempt is spent, and the exchange says when it ends', async ({

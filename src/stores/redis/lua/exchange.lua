@@ -119,6 +119,7 @@ while ended < endCount do
   if loan and held > 0 then
     loan.isTold = true
     loan.ended = loan.ended + held
+    loan.over = (loan.over or 0) + held
     if loan.refills then loan.left = loan.left + held end
   end
   if group.results > 0 then at = at + size end
@@ -407,7 +408,9 @@ for _, found in pairs(placed) do
 end
 for _, loan in pairs(loans) do
   if loan and loan.isTold then
-    if loan.timed and loan.new then loan.log = loan.log .. format('%.17g', now) .. ':' .. loan.new .. ',' end
+    if loan.timed then
+      loan.log = loan.log .. table.concat({ format('%.17g', now), loan.new or 0, loan.over or 0 }, ':') .. ','
+    end
     keepLoan(loan)
   end
 end

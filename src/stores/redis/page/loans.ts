@@ -6,7 +6,6 @@
 import { completed } from '../../../core/lifecycle.js'
 import type { TrafficLine } from '../../ledger/traffic.js'
 import { kindKey, type PagedQueue } from '../../page/kinds.js'
-import { Missing, Needs } from '../../page/needs.js'
 import type { Page } from '../../page/page.js'
 import type { PagedTables } from '../../page/tables.js'
 import type { Deeds } from './deeds.js'
@@ -24,7 +23,7 @@ interface LoanRow {
   readonly ended: number
   readonly tag: number
   readonly served: number
-  /** When how many started, where that counts. */
+  /** When how many started and ended, where that counts: 'time:begun:ended,' for each exchange. */
   readonly log: string
 }
 
@@ -50,16 +49,12 @@ export function callIn(tables: PagedTables, now: number): void {
   for (const loan of loansOf(tables)) {
     const { queue, name, lane, at, begun, ended, log } = loan
     const { traffic } = tables
-    if (log === '') {
-      if (begun > 0) traffic.started(queue, name, begun, now)
-    } else {
-      for (const entry of log.split(',').slice(0, -1)) {
-        const [time, count] = entry.split(':')
-        traffic.started(queue, name, Number(count), Number(time))
-      }
-    }
     const job = { queue, name, lane, traffic: undefined }
-    if (ended > 0) traffic.ended(job, completed(undefined, noRetention), at, ended, now)
+    const events = log === '' ? [[now, begun, ended]] : readLog(log)
+    for (const [time, started, done] of events as Iterable<[number, number, number]>) {
+      if (started > 0) traffic.started(queue, name, started, time)
+      if (done > 0) traffic.ended(job, completed(undefined, noRetention), at, done, time)
+    }
     const line = lineOf(tables, loan)
     if (line === undefined) continue
     line.tag = loan.tag
@@ -69,42 +64,37 @@ export function callIn(tables: PagedTables, now: number): void {
 
 const noRetention = { completed: 0, dead: 0 }
 
-/** Those that were called in are over; lends to queues that the verb was about. */
-export function writeLoans(tables: PagedTables, queues: Iterable<string>, deeds: Deeds): void {
-  const calledIn = loansOf(tables)
-  for (const { queue, begun, ended } of calledIn) deeds.check('loan', queue, begun, ended)
-  const about = new Set([...calledIn.map(({ queue }) => queue), ...queues])
-  for (const name of about) {
-    // Gates that have not been looked at are as they were.
-    if (tables.page.peek('loan', name) === undefined) continue
-    const loan = loanTo(tables, name)
-    if (loan !== undefined) deeds.write('lend', name, ...loan)
-    else if (calledIn.some(({ queue }) => queue === name)) deeds.write('lend', name)
-  }
+/** What is lent to queues that were called in, or that the verb was about. Gates that it has not looked at are as they were. */
+export function lend(tables: PagedTables, queues: Iterable<string>): Loans {
+  const loans = new Map<string, Fields | undefined>()
+  for (const { queue } of loansOf(tables)) loans.set(queue, undefined)
+  for (const name of queues) if (tables.page.peek('loan', name) !== undefined) loans.set(name, undefined)
+  tables.each(loans.keys(), (name) => {
+    const queue = tables.kinds.findQueue(name)
+    if (queue?.traffic) loans.set(name, fieldsOf(tables, queue as PagedQueue))
+  })
+  return loans
 }
 
-/** Fields and values; undefined where each start has to be asked for, or where that cannot be told from what was read. */
-function loanTo(tables: PagedTables, name: string): (string | number)[] | undefined {
-  const { page } = tables
-  const { needs } = page
-  page.needs = new Needs()
-  try {
-    const queue = tables.kinds.findQueue(name) as PagedQueue | undefined
-    return queue?.traffic ? fieldsOf(tables, queue) : undefined
-  } catch (error) {
-    if (error instanceof Missing) return undefined
-    throw error
-  } finally {
-    page.needs = needs
-  }
+/** By queue; undefined where each start has to be asked for. */
+export type Loans = ReadonlyMap<string, Fields | undefined>
+type Fields = readonly (string | number)[]
+
+export function writeLoans(tables: PagedTables, loans: Loans, deeds: Deeds): void {
+  const calledIn = new Map(loansOf(tables).map((loan) => [loan.queue, loan]))
+  for (const { queue, begun, ended } of calledIn.values()) deeds.check('loan', queue, begun, ended)
+  for (const [queue, fields] of loans)
+    if (fields !== undefined || calledIn.has(queue)) deeds.write('lend', queue, ...(fields ?? []))
 }
 
-function fieldsOf(tables: PagedTables, queue: PagedQueue): (string | number)[] | undefined {
+function fieldsOf(tables: PagedTables, queue: PagedQueue): Fields | undefined {
   const { page, traffic, kinds, books } = tables
   const lanes = [0, 1, 2, 3]
   const [line, ...others] = lanes.flatMap((lane) => [...queue.trafficLines(lane)])
   if (others.length > 0 || line?.name === '') return undefined
   const name = line?.name ?? ''
+  // A definition's limits count its jobs in all queues.
+  if (line !== undefined && new Set(kinds.queuesOf(name)).size > 1) return undefined
   const loan = traffic.loan(queue.name, name, page.now)
   if (loan === undefined) return undefined
   const isDeep = books.findGate({ of: 'queue', name: queue.name })?.settings.depth !== undefined
@@ -118,7 +108,7 @@ function fieldsOf(tables: PagedTables, queue: PagedQueue): (string | number)[] |
     place: line?.num ?? 0,
     kind: kind?.num ?? 0,
     left: Math.min(mostLent, loan.room),
-    refills: loan.timed ? 0 : 1,
+    refills: loan.refills ? 1 : 0,
     timed: loan.timed ? 1 : 0,
     full: isDeep ? 1 : 0,
     begun: 0,
@@ -128,6 +118,13 @@ function fieldsOf(tables: PagedTables, queue: PagedQueue): (string | number)[] |
     log: '',
   }
   return Object.entries(fields).flat()
+}
+
+function readLog(log: string): number[][] {
+  return log
+    .split(',')
+    .slice(0, -1)
+    .map((entry) => entry.split(':').map(Number))
 }
 
 function loansOf({ page }: PagedTables): readonly LoanRow[] {
