@@ -5,6 +5,7 @@ import type { ClaimedJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
 import { claim, complete, read, retention, retryIn, settle } from '../../src/testing/conformance/helpers.js'
+import { choose, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
 import { newJob } from '../new-job.js'
 import { ask } from '../servers/redis-process.js'
 import { before, twice, watchRefusals } from './intercept.js'
@@ -130,13 +131,14 @@ test('an id that exists is found, though it was taken for new', async () => {
 
 const prefixes = new WeakMap<Store, string>()
 
-/** `beside`: another one with the same jobs. */
+/** Its groups have limits, so none of their jobs takes the fast path. `beside`: another one with the same jobs. */
 async function openStore(beside?: Store) {
   const prefix = (beside && prefixes.get(beside)) ?? freshPrefix()
   const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
   prefixes.set(store, prefix)
   onTestFinished(() => store.close())
   await store.open()
+  if (beside === undefined) await choose(store, queueGate(), { each: { concurrency: 100 } })
   return { store, key: (name: string) => `{${prefix}:0}:${name}` }
 }
 

@@ -201,14 +201,15 @@ export class PagedPlaces implements PlaceBooks {
   }
 
   changes() {
-    const kept: Record<string, unknown>[] = []
-    const gone: number[] = []
+    const kept: { readonly row: GateRow; readonly before: GateRow | undefined }[] = []
+    const gone: GateRow[] = []
     for (const gate of this.#byNum.values()) {
+      const before = gate.row
       if (gate.isGone) {
-        if (gate.row !== undefined) gone.push(gate.num)
+        if (before !== undefined) gone.push(before)
       } else if (gate.isKept) {
         const row = writeGate(gate)
-        if (gate.row === undefined || !isSame(row, gate.row as never)) kept.push(row)
+        if (before === undefined || !isSame(row as never, before as never)) kept.push({ row, before })
       }
     }
     return { kept, gone, looksAgain: this.#looksAgain, lines: this.#changedLines() }
@@ -311,7 +312,7 @@ function readGate(row: GateRow, ref: GateRef, parent: Gate | undefined, jobs: Pa
   return gate
 }
 
-function writeGate(gate: PagedGate): Record<string, unknown> {
+function writeGate(gate: PagedGate): GateRow {
   const { num, ref, parked, active, dueAt, idleAt } = gate
   const lines = [...gate.lines].map(
     ([line, { tag, backTag, standing, parked: behind }]) => [line, tag, backTag, standing, behind] as const,

@@ -8,13 +8,14 @@ export interface ClaimedKind {
   readonly name: string
   readonly lane: number
   readonly tokenEnd: string
+  readonly group: string | undefined
 }
 
 /** A plain job under a lease. */
 export function plainClaimed(
   id: string,
   position: string,
-  { queue, name, lane, tokenEnd }: ClaimedKind,
+  { queue, name, lane, tokenEnd, group }: ClaimedKind,
   { created_at, max_attempts, max_crashes, input, overrides, metadata }: Omit<Body, 'kind' | 'seq'>,
   { attempt = 0, crashes = 0, readyAt = created_at, retryDelay = 0 }: Past,
   startedAt: number,
@@ -37,7 +38,7 @@ export function plainClaimed(
     overrides: overrides ?? undefined,
     tags: undefined,
     metadata: metadata ?? undefined,
-    group: undefined,
+    group,
     key: undefined,
     suspect: false,
     family: undefined,

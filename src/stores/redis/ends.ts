@@ -50,6 +50,7 @@ export interface CountedEnds {
 
 export function endsOf(settlements: readonly Settlement[]): Ends {
   const groups: EndGroup[] = []
+  const known = new Map<string, EndGroup | undefined>()
   const seen = new Set<string>()
   let group: EndGroup | undefined
   let lastEnd: string | undefined
@@ -61,7 +62,11 @@ export function endsOf(settlements: readonly Settlement[]): Ends {
     const end = token.slice(positionDigits)
     const retain = Math.round(outcome.retain)
     // Most belong to the same as the one before.
-    if (end !== lastEnd || group?.retain !== retain) group = groupFor(end, retain, groups)
+    if (end !== lastEnd || group?.retain !== retain) {
+      group = known.get(end)
+      if (group?.retain !== retain) group = groupFor(end, retain, groups)
+      known.set(end, group)
+    }
     if (group === undefined) continue
     lastEnd = end
     seen.add(ticket)

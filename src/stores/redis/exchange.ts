@@ -8,7 +8,7 @@ import type { CompiledDurability } from './durability.js'
 import { argsOf, type Ends, endsOf, isPlainEnd } from './ends.js'
 import { scripts } from './scripts.js'
 import { idIn, positionDigits } from './ticket.js'
-import { tellsOfGates, tokenEnd } from './token.js'
+import { tellsOfSeveral, tokenEnd } from './token.js'
 import { pastIn } from './told.js'
 
 /** What exchange.lua answers. */
@@ -24,6 +24,10 @@ type Answer = readonly [
   /** None if no job has one. */
   stories: readonly string[],
   waits: number,
+  /** Numbers of the gates of their groups, a line each; '' if none has one. */
+  gates: string,
+  /** Those numbers, each with the gate's key. */
+  groups: readonly string[],
 ]
 
 export interface Exchanged {
@@ -54,7 +58,7 @@ export class Exchanger {
 
   /** Whether all of it is plain, as far as can be seen from here. */
   takes({ settlements, rescue }: ExchangeRequest): boolean {
-    return rescue !== true && settlements.every((end) => isPlainEnd(end) && !tellsOfGates(end.token))
+    return rescue !== true && settlements.every((end) => isPlainEnd(end) && !tellsOfSeveral(end.token))
   }
 
   /** Undefined when only the desk can: nothing was written. */
@@ -100,20 +104,54 @@ function settledBy(count: number, { places }: Ends, lost: readonly number[]): Se
 }
 
 /** Exported for jobs that come by another way. */
-export function claimedIn([now, , kinds, tickets, bodies, stories]: Answer, claim: string): ClaimedJob[] {
+export function claimedIn(
+  [now, , kinds, tickets, bodies, stories, , gates, groups]: Answer,
+  claim: string,
+): ClaimedJob[] {
   if (tickets === '') return []
   const names = new Map<number, ClaimedKind>()
   for (let i = 0; i < kinds.length; i += 2) {
     const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
     const kind = Number(kinds[i])
-    names.set(kind, { queue, name, lane: Number(lane), tokenEnd: tokenEnd(kind, claim) })
+    names.set(kind, { queue, name, lane: Number(lane), tokenEnd: tokenEnd(kind, claim), group: undefined })
   }
+  const kindOf = gates === '' ? (kind: number) => names.get(kind) : groupedKinds(names, gates, groups, claim)
   const startedAt = Number(now)
   const texts = typeof bodies === 'string' ? bodies.split(separator) : bodies
   return tickets.split('\n').map((ticket, i) => {
     const body = readBody(texts[i] as string)
-    const kind = names.get(body.kind) as ClaimedKind
+    const kind = kindOf(body.kind, i) as ClaimedKind
     const position = ticket.slice(0, positionDigits)
     return plainClaimed(idIn(ticket), position, kind, body, pastIn(stories[i]), startedAt)
   })
+}
+
+/** Where jobs have groups: by the kind and the job's place among those that were claimed. */
+function groupedKinds(
+  kinds: ReadonlyMap<number, ClaimedKind>,
+  gates: string,
+  groups: readonly string[],
+  claim: string,
+): (kind: number, i: number) => ClaimedKind | undefined {
+  const names = new Map<string, string>()
+  for (let i = 0; i < groups.length; i += 2) names.set(groups[i] as string, nameIn(groups[i + 1] as string))
+  const known = new Map<string, ClaimedKind>()
+  const gateOf = gates.split('\n')
+  return (num, i) => {
+    const gate = gateOf[i] as string
+    if (gate === '') return kinds.get(num)
+    const key = `${num}~${gate}`
+    let kind = known.get(key)
+    if (kind === undefined) {
+      const end = tokenEnd(num, claim, gate)
+      kind = { ...(kinds.get(num) as ClaimedKind), tokenEnd: end, group: names.get(gate) }
+      known.set(key, kind)
+    }
+    return kind
+  }
+}
+
+/** Behind what the gate is of, and its owner. */
+function nameIn(key: string): string {
+  return key.slice(key.indexOf('\n', key.indexOf('\n') + 1) + 1)
 }

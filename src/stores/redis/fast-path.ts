@@ -4,6 +4,7 @@ import { areAwaited } from '../page/boarding.js'
 import type { Exchanged, Exchanger } from './exchange.js'
 import { type Inserted, type Inserter, isPlain } from './insert.js'
 import type { Prompt } from './prompt.js'
+import { tellsOfGate } from './token.js'
 
 export interface FastPathParts {
   readonly inserter: Inserter
@@ -29,7 +30,7 @@ export class FastPath {
   ): Promise<Inserted | undefined> {
     const { inserter, limited, prompt } = this.#parts
     if (!jobs.every(isPlain)) return undefined
-    const queue = jobs.find((job) => job.traffic?.gated === true || limited.has(job.queue))?.queue
+    const queue = jobs.find((job) => job.traffic !== undefined || limited.has(job.queue))?.queue
     if (queue === undefined) return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
     return this.#bounces.tried(`insert ${queue}`, () => inserter.insert(jobs))
   }
@@ -39,7 +40,9 @@ export class FastPath {
     const { exchanger, limited } = this.#parts
     if (!exchanger.takes(request)) return undefined
     const pick = request.claim?.picks.find(({ queue }) => limited.has(queue))
-    return this.#bounces.tried(pick?.queue ?? '', () => exchanger.exchange(request, limited))
+    // What settles jobs with gates says nothing of others.
+    const settles = request.settlements.some(({ token }) => tellsOfGate(token)) ? 'ends' : ''
+    return this.#bounces.tried(pick?.queue ?? settles, () => exchanger.exchange(request, limited))
   }
 }
 

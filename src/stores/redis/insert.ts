@@ -1,16 +1,17 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { ExchangeRequest, InsertResult } from '../../core/store.js'
+import type { JobTraffic } from '../../core/traffic/settings.js'
 import { kindKey } from '../page/kinds.js'
 import { writeGiven } from './body.js'
 import type { Connection } from './connection.js'
 import { scripts } from './scripts.js'
+import { untold, writeStory } from './story.js'
 import { handleOf } from './ticket.js'
 
 /** Nothing but its queue and its definition can hold it up, its end means nothing to others, and it is found by nothing but its id. */
 export function isPlain(job: NewJob): boolean {
   return (
     job.family === undefined &&
-    job.traffic?.group === undefined &&
     job.traffic?.key === undefined &&
     job.dedupe === undefined &&
     job.guard === undefined &&
@@ -57,8 +58,9 @@ export class Inserter {
 
   /** Undefined when only the desk can: nothing was written. `claim`: of an idle worker that they may be given to. */
   async insert(jobs: readonly NewJob[], claim?: ExchangeRequest): Promise<Inserted | undefined> {
-    const args = [this.#now(), this.#ear, ...claimArgs(claim)]
-    this.#addJobs(jobs, args)
+    const teams = new Teams(jobs)
+    const args = [this.#now(), this.#ear, ...claimArgs(claim), ...teams.args()]
+    this.#addJobs(jobs, teams, args)
     const answer = (await this.#connection.run(scripts.insert, args)) as Answer
     if (answer[0] === 'desk') return undefined
     // What stands already the desk looks at: others may want to know in which state.
@@ -72,17 +74,19 @@ export class Inserter {
     }
   }
 
-  #addJobs(jobs: readonly NewJob[], args: (string | number)[]): void {
+  #addJobs(jobs: readonly NewJob[], teams: Teams, args: (string | number)[]): void {
     let sizeAt = 0
     let last: NewJob | undefined
     for (const job of jobs) {
       if (last === undefined || !isAlike(last, job)) {
-        args.push(kindKey(job.queue, job.name, job.lane), isGated(job) ? 1 : 0, dueOf(job), 0)
+        const flags = [isGated(job) ? 1 : 0, hasGroup(job) ? 1 : 0]
+        args.push(kindKey(job.queue, job.name, job.lane), ...flags, dueOf(job), 0)
         sizeAt = args.length - 1
         last = job
       }
       args[sizeAt] = (args[sizeAt] as number) + 1
       args.push(handleOf(job.id), given(job))
+      if (hasGroup(job)) args.push(teams.numberOf(job))
     }
   }
 }
@@ -99,6 +103,7 @@ function isAlike(a: NewJob, b: NewJob): boolean {
     a.queue === b.queue &&
     a.lane === b.lane &&
     isGated(a) === isGated(b) &&
+    hasGroup(a) === hasGroup(b) &&
     a.delay === b.delay &&
     a.runAt === b.runAt
   )
@@ -106,6 +111,39 @@ function isAlike(a: NewJob, b: NewJob): boolean {
 
 function isGated({ traffic }: NewJob): boolean {
   return traffic?.gated === true
+}
+
+function hasGroup({ traffic }: NewJob): boolean {
+  return traffic?.group !== undefined
+}
+
+/** Jobs of the same group and as many gates are told apart by nothing that limits know. */
+class Teams {
+  readonly #numbers = new Map<string, number>()
+  readonly #args: (string | number)[] = []
+
+  constructor(jobs: readonly NewJob[]) {
+    for (const { queue, traffic } of jobs) {
+      if (traffic?.group === undefined) continue
+      const name = nameOf(queue, traffic)
+      if (this.#numbers.has(name)) continue
+      this.#numbers.set(name, this.#numbers.size + 1)
+      const rest = JSON.stringify({ traffic })
+      this.#args.push(`group\n${queue}\n${traffic.group}`, writeStory({ ...untold, rest }))
+    }
+  }
+
+  args(): (string | number)[] {
+    return [this.#numbers.size, ...this.#args]
+  }
+
+  numberOf({ queue, traffic }: NewJob): number {
+    return this.#numbers.get(nameOf(queue, traffic as JobTraffic)) as number
+  }
+}
+
+function nameOf(queue: string, { gated, group }: JobTraffic): string {
+  return `${gated ? 1 : 0}${queue}\n${group}`
 }
 
 function dueOf({ delay, runAt }: NewJob): string {

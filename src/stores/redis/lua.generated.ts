@@ -144,10 +144,10 @@ local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
--- What \`running\` has of a job: the token of its claim; behind it a star if only the desk may end it, or a plus and the position of
--- its parent, which is told of its end.
+-- What \`running\` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
+-- parent, or a tilde and the numbers of its gates, by colons: these are told of its end.
 local function claimIn(value)
-  return (string.gsub(value, '[*+][^*+]*$', ''))
+  return (string.gsub(value, '[*+~][^*+~]*$', ''))
 end
 
 -- The position of the parent of a child that is otherwise plain.
@@ -194,36 +194,6 @@ end
 
 local function isLimited(flags)
   return sub(flags, -1) == '1'
-end
-
--- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
--- where nothing is lent.
-local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log' }
-
-local function loanAt(queue)
-  local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
-  -- What is written down of starts is to be told before it gets long.
-  if found[1] ~= '1' or #found[14] > 8000 then return nil end
-  local loan = { queue = queue, name = found[2], lane = tonumber(found[3]), place = found[4], kind = found[5] }
-  loan.refills, loan.timed, loan.full, loan.log = found[7] == '1', found[8] == '1', found[9] == '1', found[14]
-  loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
-  loan.tag, loan.served = tonumber(found[12]), tonumber(found[13])
-  return loan
-end
-
-local function keepLoan(loan)
-  local numbers = { left = loan.left, begun = loan.begun, ended = loan.ended, tag = loan.tag, served = loan.served }
-  local fields = { 'log', loan.log }
-  for name, number in pairs(numbers) do
-    fields[#fields + 1] = name
-    fields[#fields + 1] = format('%.17g', number)
-  end
-  call('HSET', named('loan:' .. loan.queue), unpack(fields))
-end
-
--- What is known of a job that waits for such a line; see waitText.
-local function waitFor(loan)
-  return loan.place .. ';' .. loan.kind .. ';1;0;'
 end
 
 -- A hash whose values are all short is searched from end to end. One that is longer makes it a table for good.
@@ -342,9 +312,9 @@ export const exchange = `
 -- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
 -- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
--- and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job wakes this
--- process. \`now\` is 0 where nothing happened.
+-- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates, { gate, key … } };
+-- tickets are one text, and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job
+-- wakes this process; \`gates\` are those of the jobs' groups, as a line each, if any job has one. \`now\` is 0 where nothing happened.
 local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -373,6 +343,20 @@ local function loanForEnds(kind)
   if not loan then return false end
   if loan.name == '' then return not isLimitedJob(job) and loan end
   return loan.kind == kind and loan
+end
+
+-- Jobs of groups that end and that start, by the numbers of their gates.
+local tallies, endedIn, takenIn = {}, {}, {}
+
+-- Whether all of these are tallies.
+local function areTallied(counts)
+  local nums = {}
+  for num in pairs(counts) do
+    if not tallies[num] then nums[#nums + 1] = num end
+  end
+  local found = talliesOf(nums)
+  for num, tally in pairs(found or {}) do tallies[num] = tally end
+  return found ~= nil
 end
 
 -- Ends of children, by the positions of their parents.
@@ -433,7 +417,8 @@ while ended < endCount do
   if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
-  local tickets, special, child, held = {}, token .. '*', token .. '+', 0
+  local tickets, special, child, team, held = {}, token .. '*', token .. '+', token .. '~', 0
+  local hasTeam = false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
     local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
@@ -441,11 +426,16 @@ while ended < endCount do
       local place = from + i - 1
       local found = isOwn and tokens[i]
       if found == special then return { 'desk' } end
-      if found == token or found and sub(found, 1, #child) == child then
+      local mark = found and found ~= token and sub(found, 1, #child)
+      if found == token or mark and (mark == child or mark == team) then
         held = held + 1
         tickets[held] = given[place]
         if group.resultAt then group.resultAt[held] = ARGV[at + place - 1] end
-        if found ~= token then
+        if mark == team then
+          local gate = sub(found, #team + 1)
+          endedIn[gate] = (endedIn[gate] or 0) + 1
+          hasTeam = true
+        elseif mark then
           childEnds(sub(found, #child + 1), given[place], group.results > 0 and ARGV[at + place - 1] or '')
         end
       else
@@ -454,6 +444,7 @@ while ended < endCount do
     end
   end
   group.tickets = tickets
+  if hasTeam and not (loan and loan.grouped) then return { 'desk' } end
   if loan and held > 0 then
     loan.isTold = true
     loan.ended = loan.ended + held
@@ -465,6 +456,8 @@ while ended < endCount do
   groups[#groups + 1] = group
 end
 
+-- Gates that are more than tallies the desk has to tell.
+if not areTallied(endedIn) then return { 'desk' } end
 -- Whoever has the desk for itself may be counting children.
 if next(noted) and not isFreeFor('') then return { 'desk' } end
 for parent, family in pairs(noted) do
@@ -472,7 +465,13 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared, isLasting, nextDue
+local lease, shared, isLasting, known, nextDue
+
+-- Whether the worker has the definition whose limits a line has.
+local function knows(name)
+  return name == '' or known == '*' or string.find('\\n' .. known .. '\\n', '\\n' .. name .. '\\n', 1, true)
+end
+
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
@@ -480,7 +479,7 @@ if token then
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
   isLasting = nextArg() == '1'
-  local known = nextArg()
+  known = nextArg()
   local place, keys, plain = {}, { named('l:' .. token) }, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
@@ -499,17 +498,13 @@ if token then
     if flag and isLimited(flag) then
       pick.loan = loanOf(pick.queue)
       if not pick.loan then return { 'desk' } end
-      if pick.loan.name ~= '' then
+      local set = named('place:' .. pick.loan.place)
+      if pick.loan.place ~= '0' and pick.lane == pick.loan.lane and call('EXISTS', set) == 1 then pick.place = set end
+      if pick.loan.name ~= '' or pick.place then
         for _, list in ipairs(lists) do plain[#plain + 1] = list end
-        lists = {}
-        if pick.lane ~= pick.loan.lane then
-          pick.isEmpty = true
-        elseif known == '*' or string.find('\\n' .. known .. '\\n', '\\n' .. pick.loan.name .. '\\n', 1, true) then
-          pick.place = named('place:' .. pick.loan.place)
-          lists = { pick.place }
-        else
-          return { 'desk' }
-        end
+        if pick.place and not knows(pick.loan.name) then return { 'desk' } end
+        pick.isEmpty = pick.isEmpty or not pick.place
+        lists = { pick.place }
       end
     end
     for _, list in ipairs(lists) do keys[#keys + 1] = list end
@@ -601,13 +596,14 @@ end
 local placed = {}
 
 local function takePlaced(pick, want)
-  local found = placed[pick] or { tickets = {}, from = #taken, loan = pick.loan, place = pick.place }
+  local found = placed[pick] or { tickets = {}, places = {}, loan = pick.loan, place = pick.place }
   placed[pick] = found
   local at = #found.tickets
   local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
   for i = 1, #heads, 2 do
     found.tickets[#found.tickets + 1] = heads[i]
     taken[#taken + 1] = heads[i]
+    found.places[#found.tickets] = #taken
     isTold[#taken] = 'placed'
     found.served = tonumber(heads[i + 1])
   end
@@ -698,15 +694,35 @@ for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
 -- Only the desk gives out what is more than a number among others.
+local gates = {}
+
+-- The gate of its group, '' for none; nil for one that has more to pass.
+local function gateIn(wait, loan)
+  local kind, gated, gate = string.match(wait, '^%d+;(%d+);([01]);0;(%d*)$')
+  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
+  if loan.name ~= '' and kind ~= loan.kind then return nil end
+  if gate ~= '' and not loan.grouped then return nil end
+  return gate
+end
+
 for _, found in pairs(placed) do
-  local wait = waitFor(found.loan)
+  local last, gate
   for first = 1, #found.tickets, 2000 do
     local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
     for i = 1, #waits do
-      if waits[i] ~= wait then return { 'desk' } end
+      if waits[i] ~= last then
+        last = waits[i]
+        gate = gateIn(last or '', found.loan)
+        if not gate then return { 'desk' } end
+      end
+      if gate ~= '' then
+        gates[found.places[first + i - 1]] = gate
+        takenIn[gate] = (takenIn[gate] or 0) + 1
+      end
     end
   end
 end
+if not areTallied(takenIn) then return { 'desk' } end
 -- Those whose definition got limits while they waited are to go to its line.
 local isFree = {}
 for _, pick in ipairs(picks) do
@@ -753,6 +769,18 @@ for _, loan in pairs(loans) do
   end
 end
 
+for num, by in pairs(endedIn) do tallies[num].running = math.max(0, tallies[num].running - by) end
+for num, by in pairs(takenIn) do
+  tallies[num].pending = tallies[num].pending - by
+  tallies[num].running = tallies[num].running + by
+end
+local groupKeys = {}
+for num in pairs(takenIn) do
+  groupKeys[#groupKeys + 1] = num
+  groupKeys[#groupKeys + 1] = keyOf(tallies[num])
+end
+if next(tallies) then keepTallies(tallies) end
+
 local kindNames = {}
 local tickets = table.concat(taken, '\\n')
 if #taken > 0 then
@@ -778,7 +806,7 @@ if #taken > 0 then
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
+    held[2 * i] = parents[i] and token .. '+' .. parents[i] or gates[i] and token .. '~' .. gates[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)
@@ -828,35 +856,46 @@ local told = {}
 if hasPasts then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
+if next(takenIn) then
+  for i = 1, #taken do gates[i] = gates[i] or '' end
+end
 -- Between them stands what is in no body. Whoever still has one of a text keeps all of it in memory.
 local size = 0
 for i = 1, #bodies do size = size + #bodies[i] end
 
-return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\\30') or bodies, told, waits }
+return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\\30') or bodies, told, waits, table.concat(gates, '\\n'), groupKeys }
 `
 
 export const insert = `
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
--- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, when they are due ('' at once, '+ms' later,
--- 'ms' at that time), how many they are, then handle and the rest of the body of each.
+-- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
+-- many gates), and of each the key of its group's gate and the story of its jobs; then groups of jobs that follow each other and are
+-- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they are due
+-- ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
 local now = clock(ARGV[1])
 local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
 for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
+local teams = {}
+local at = 8 + #own.lines
+for i = 1, tonumber(ARGV[at - 1]) do
+  teams[i] = { key = ARGV[at], story = ARGV[at + 1] }
+  at = at + 2
+end
 local groups, handles, rests = {}, {}, {}
-local at = 7 + #own.lines
+local teamAt = {}
 local loans = {}
 
 -- The loan that jobs come under: false if they have to pass no limits, nil if only the desk can say where they wait.
 local function loanFor(group)
   local isLimitedJob = group.gated or call('SISMEMBER', named('limited'), group.job) == 1
-  if not group.isLimited and not isLimitedJob then return false end
+  if not group.isLimited and not isLimitedJob and not group.isTeamed then return false end
   loans[group.queue] = loans[group.queue] or loanAt(group.queue)
   local loan = loans[group.queue]
   if not loan or loan.full or group.due ~= '' then return nil end
+  if group.isTeamed and (not loan.grouped or loan.place == '0' or group.lane ~= loan.lane) then return nil end
   if loan.name == '' then return not isLimitedJob and loan or nil end
   return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
 end
@@ -865,23 +904,58 @@ while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  local group = { name = name, job = job, queue = queue, line = lineName(lane, queue), first = #handles + 1 }
-  group.gated, group.due, group.size = ARGV[at + 1] == '1', ARGV[at + 2], tonumber(ARGV[at + 3])
+  local group = { name = name, job = job, queue = queue, lane = tonumber(lane), line = lineName(lane, queue), first = #handles + 1 }
+  group.gated, group.isTeamed = ARGV[at + 1] == '1', ARGV[at + 2] == '1'
+  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 4])
   group.kind = call('HGET', named('kinds'), name)
   group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
   -- A new kind may be of a definition that has limits.
-  if group.isLimited or group.gated or not group.kind then
+  if group.isLimited or group.gated or group.isTeamed or not group.kind then
     local loan = loanFor(group)
     if loan == nil then return { 'desk' } end
     group.loan = loan
   end
   groups[#groups + 1] = group
-  for i = at + 4, at + 2 + 2 * group.size, 2 do
+  local width = group.isTeamed and 3 or 2
+  for i = at + 5, at + 4 + width * group.size, width do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
+    if group.isTeamed then
+      local team = teams[tonumber(ARGV[i + 2])]
+      team.place = group.loan.place
+      teamAt[#handles] = team
+    end
   end
-  at = at + 4 + 2 * group.size
+  at = at + 5 + width * group.size
 end
+
+-- What is known of groups. Those that are more than tallies are for the desk; so are new ones while somebody has it for itself, for
+-- whoever gives numbers away is in its way.
+local tallies = {}
+
+local function areTallied()
+  local keys, nums, unknown = {}, {}, {}
+  for i, team in ipairs(teams) do keys[i] = team.key end
+  local found = allOf('groups', keys)
+  for i, team in ipairs(teams) do
+    team.num = found[i] or nil
+    if team.num then nums[#nums + 1] = team.num else unknown[#unknown + 1] = team.key end
+  end
+  tallies = talliesOf(nums)
+  if not tallies then return false end
+  for _, team in ipairs(teams) do
+    local tally = team.num and tallies[team.num]
+    if tally and tally.pending > 0 and lineOf(tally) ~= team.place then return false end
+  end
+  if #unknown == 0 then return true end
+  local records = allOf('gate', unknown)
+  for i = 1, #records do
+    if records[i] then return false end
+  end
+  return isFreeFor('')
+end
+
+if #teams > 0 and not areTallied() then return { 'desk' } end
 
 local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
@@ -952,15 +1026,40 @@ local function give(claim, group, kind, tickets)
   return { claim.ear, claim.token }
 end
 
--- They stand in the line of their definition, each a turn behind the one before it; see turns.ts.
-local function standIn(loan, tickets)
-  local scored, waits, wait = {}, {}, waitFor(loan)
+local function tallyFor(team)
+  local tally = team.num and tallies[team.num]
+  if not tally then
+    team.num = tostring(call('HINCRBY', root, 'number', 1))
+    tally = { num = team.num, pending = 0, running = 0, tag = '0' }
+    tallies[team.num] = tally
+    call('HSET', asTable('groups'), team.key, team.num)
+    call('ZADD', named('gates:group'), team.num, team.num)
+    call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\\n]*\\n([^\\n]*)')), team.num, team.num)
+  end
+  if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
+  return tally
+end
+
+-- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. \`members\`: their teams.
+local function standIn(loan, kind, tickets, members)
+  local scored, waits = {}, {}
+  local alone = #members == 0 and waitText(loan, kind, '')
   for i, ticket in ipairs(tickets) do
-    loan.tag = math.max(loan.tag, loan.served) + 1
-    scored[2 * i - 1] = format('%.17g', loan.tag)
+    local team, turn = members[i], nil
+    if team then
+      local tally = tallyFor(team)
+      turn = format('%.17g', math.max(loan.served, tonumber(tally.tag)) + 1)
+      tally.tag = turn
+      tally.pending = tally.pending + 1
+      team.wait = team.wait or waitText(loan, kind, team.num)
+    else
+      loan.tag = math.max(loan.tag, loan.served) + 1
+      turn = format('%.17g', loan.tag)
+    end
+    scored[2 * i - 1] = turn
     scored[2 * i] = ticket
     waits[2 * i - 1] = ticket
-    waits[2 * i] = wait
+    waits[2 * i] = team and team.wait or alone
   end
   inParts(scored, 'ZADD', named('place:' .. loan.place))
   inParts(waits, 'HSET', asTable('waits'))
@@ -978,7 +1077,7 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  local tickets, new = {}, {}
+  local tickets, new, members, stories = {}, {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then
       local seq = format('%011x', position + i)
@@ -986,11 +1085,16 @@ for _, group in ipairs(groups) do
       bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
       tickets[#tickets + 1] = seq .. handles[i]
       new[#new + 1] = handles[i]
+      if group.isTeamed then
+        members[#new] = teamAt[i]
+        stories[#new] = teamAt[i].story
+      end
     end
   end
+  if #stories > 0 then putMany('s', spread(new, 0), stories) end
   if dueAt > now then
     isLater = true
-    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    local scored, later = {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
     for i, ticket in ipairs(tickets) do
       scored[2 * i - 1] = dueAt
       scored[2 * i] = ticket
@@ -1004,8 +1108,8 @@ for _, group in ipairs(groups) do
     if claim then
       given = give(claim, group, kind, tickets)
     else
-      if group.loan and group.loan.name ~= '' then
-        standIn(group.loan, tickets)
+      if group.loan and (group.isTeamed or group.loan.name ~= '') then
+        standIn(group.loan, kind, tickets, members)
       else
         inParts(tickets, 'RPUSH', named('line:' .. group.line))
       end
@@ -1016,11 +1120,95 @@ for _, group in ipairs(groups) do
   count(kind, 'total_enqueued', #tickets)
 end
 putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
+if #teams > 0 then keepTallies(tallies) end
 
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end
 
 return { format('%.17g', now), known, position, kind, given }
+`
+
+export const limits = `
+-- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
+-- where nothing is lent.
+local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log', 'grouped' }
+
+local function loanAt(queue)
+  local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
+  -- What is written down of starts is to be told before it gets long.
+  if found[1] ~= '1' or #found[14] > 8000 then return nil end
+  local loan = { queue = queue, name = found[2], lane = tonumber(found[3]), place = found[4], kind = found[5] }
+  loan.refills, loan.timed, loan.full, loan.log = found[7] == '1', found[8] == '1', found[9] == '1', found[14]
+  loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
+  loan.tag, loan.served, loan.grouped = tonumber(found[12]), tonumber(found[13]), found[15] == '1'
+  return loan
+end
+
+local function keepLoan(loan)
+  local numbers = { left = loan.left, begun = loan.begun, ended = loan.ended, tag = loan.tag, served = loan.served }
+  local fields = { 'log', loan.log }
+  for name, number in pairs(numbers) do
+    fields[#fields + 1] = name
+    fields[#fields + 1] = format('%.17g', number)
+  end
+  call('HSET', named('loan:' .. loan.queue), unpack(fields))
+end
+
+-- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in write-jobs.ts.
+local function waitText(loan, kind, gate)
+  return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
+end
+
+-- What a hash has of many; false for what it has not.
+local function allOf(name, fields)
+  local found = {}
+  for first = 1, #fields, 1000 do
+    local values = call('HMGET', named(name), unpack(fields, first, math.min(first + 999, #fields)))
+    for i = 1, #values do found[first + i - 1] = values[i] end
+  end
+  return found
+end
+
+-- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
+-- that came and of the last that came back, the line that it waits in, and the key of the gate. See tallies.ts. Only while a loan says so
+-- they are anybody else's than the desk's.
+local function talliesOf(nums)
+  local found = {}
+  local texts = allOf('tallies', nums)
+  for i = 1, #nums do
+    if not texts[i] then return nil end
+    local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
+    local num = nums[i]
+    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tag, rest = rest }
+  end
+  return found
+end
+
+local function lineOf(tally)
+  return string.match(tally.rest, '^;[^;]*;([^;]*)')
+end
+
+local function keyOf(tally)
+  return string.match(tally.rest, '^;[^;]*;[^;]*;(.*)$')
+end
+
+-- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
+local function keepTallies(tallies)
+  local fields = {}
+  for num, tally in pairs(tallies) do
+    if tally.pending + tally.running > 0 then
+      fields[#fields + 1] = num
+      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. tally.tag .. tally.rest
+    else
+      local key = keyOf(tally)
+      call('HDEL', named('tallies'), num)
+      call('HDEL', named('groups'), key)
+      call('ZREM', named('gates:group'), num)
+      call('ZREM', named('gates:group:' .. string.match(key, '^[^\\n]*\\n([^\\n]*)')), num)
+    end
+  end
+  inParts(fields, 'HSET', asTable('tallies'))
+end
 `
 
 export const listen = `
@@ -1053,11 +1241,11 @@ local function bodyOf(handle)
   return not isStub(body) and body
 end
 
--- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
+-- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start, what \`running\` has; '' for what it has not.
 local function jobOf(handle)
   local body = bodyOf(handle)
   if not body then return false end
-  local job = { handle, body, '', '', '', '', '', '', '', '' }
+  local job = { handle, body, '', '', '', '', '', '', '', '', '' }
   local ticket = ticketOf(seqIn(body), handle)
   local story = of('s', handle)
   if story then
@@ -1067,7 +1255,7 @@ local function jobOf(handle)
   end
   local token = call('HGET', named('running'), ticket)
   if token then
-    job[4] = claimIn(token)
+    job[4], job[11] = claimIn(token), token
     local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
     job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
@@ -1273,11 +1461,25 @@ answers.line = function(queue, lane, position, size)
   return jobsOf(handles)
 end
 
+-- Records and tallies; see tallies.ts.
+local function gateOf(num)
+  local tally = call('HGET', named('tallies'), num)
+  if tally then return num .. ':' .. tally end
+  local key = call('HGET', named('gatenums'), num)
+  return key and call('HGET', named('gate'), key)
+end
+
 local function gatesOf(nums)
   local rows = {}
-  for _, num in ipairs(nums) do
-    local key = call('HGET', named('gatenums'), num)
-    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  for _, num in ipairs(nums) do rows[#rows + 1] = gateOf(num) or nil end
+  return rows
+end
+
+answers.gatesAt = function(...)
+  local rows = call('HMGET', named('gate'), ...)
+  for i, key in ipairs({ ... }) do
+    local num = not rows[i] and call('HGET', named('groups'), key)
+    if num then rows[i] = gateOf(num) end
   end
   return rows
 end
@@ -1862,9 +2064,11 @@ end
 deeds.start = function(place, token, ...)
   local tickets = { ... }
   local held = {}
+  local waits = call('HMGET', named('waits'), ...)
   for i, ticket in ipairs(tickets) do
+    local gates = string.match(waits[i], '[^;]*$')
     held[2 * i - 1] = ticket
-    held[2 * i] = token
+    held[2 * i] = gates == '' and token or token .. '~' .. gates
   end
   inParts(tickets, 'ZREM', named('place:' .. place))
   inParts(tickets, 'HDEL', named('waits'))
@@ -1876,8 +2080,9 @@ end
 checks['end'] = function(worker, token, _, _, size, ...)
   if call('HGET', named('l:' .. token), 'worker') ~= worker then return 'MRWHOLE a claim is gone' end
   local tokens = call('HMGET', named('running'), unpack({ ... }, 1, tonumber(size)))
+  local team = token .. '~'
   for i = 1, #tokens do
-    if tokens[i] ~= token then return 'MRWHOLE a job that ran is special, or does not' end
+    if tokens[i] ~= token and sub(tokens[i] or '', 1, #team) ~= team then return 'MRWHOLE a job that ran is special, or does not' end
   end
 end
 
@@ -2001,12 +2206,56 @@ deeds.rose = function(cause, by)
   end
 end
 
+-- No numbers were given away meanwhile, which the fast path does for new groups.
+checks.number = function(last)
+  if (call('HGET', root, 'number') or '0') ~= last then return 'MRSTALE numbers were given away' end
+end
+
+-- A group's gate is the tally that was read; '' for none.
+checks.tallied = function(key, before)
+  local num = call('HGET', named('groups'), key)
+  local tally = num and num .. ':' .. call('HGET', named('tallies'), num) or ''
+  if tally ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+end
+
+local function noTally(num, key)
+  call('HDEL', named('tallies'), num)
+  call('HDEL', named('groups'), key)
+end
+
+local function listGate(num, scope, owner)
+  call('ZADD', named('gates:' .. scope), num, num)
+  if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+end
+
+local function unlistGate(num, scope, owner)
+  call('ZREM', named('gates:' .. scope), num)
+  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+end
+
+local function noRecord(num, key)
+  local member = format('%016.0f', num) .. key
+  call('HDEL', named('gate'), key)
+  call('HDEL', named('gatenums'), num)
+  call('ZREM', named('gatedue'), member)
+  call('ZREM', named('gatefading'), member)
+  call('ZREM', named('activegates'), num)
+  call('SREM', named('parked'), num)
+end
+
+deeds.tally = function(num, key, owner, tally)
+  if call('HEXISTS', named('gate'), key) == 1 then noRecord(num, key) end
+  call('HSET', asTable('groups'), key, num)
+  call('HSET', asTable('tallies'), num, tally)
+  listGate(num, 'group', owner)
+end
+
 deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
   local member = format('%016.0f', num) .. key
+  if scope == 'group' then noTally(num, key) end
   if call('HSET', named('gate'), key, row) == 1 then
     call('HSET', named('gatenums'), num, key)
-    call('ZADD', named('gates:' .. scope), num, num)
-    if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+    listGate(num, scope, owner)
   end
   if due ~= '' then call('ZADD', named('gatedue'), due, member) else call('ZREM', named('gatedue'), member) end
   if fading ~= '' then call('ZADD', named('gatefading'), fading, member) else call('ZREM', named('gatefading'), member) end
@@ -2016,19 +2265,11 @@ deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, r
   if scope == 'job' then call(isActive == '1' and 'SADD' or 'SREM', named('limited'), string.match(key, '[^\\n]*$')) end
 end
 
-deeds.noGate = function(num)
-  local key = call('HGET', named('gatenums'), num)
-  if not key then return end
+deeds.noGate = function(num, key)
   local scope, owner, name = string.match(key, '^([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-  local member = format('%016.0f', num) .. key
-  call('HDEL', named('gate'), key)
-  call('HDEL', named('gatenums'), num)
-  call('ZREM', named('gates:' .. scope), num)
-  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
-  call('ZREM', named('gatedue'), member)
-  call('ZREM', named('gatefading'), member)
-  call('ZREM', named('activegates'), num)
-  call('SREM', named('parked'), num)
+  noTally(num, key)
+  noRecord(num, key)
+  unlistGate(num, scope, owner)
   if scope == 'job' then call('SREM', named('limited'), name) end
 end
 
@@ -2036,8 +2277,9 @@ end
 deeds.lookAgain = function(scope, owner, due)
   for _, num in ipairs(call('ZRANGE', named('gates:' .. scope .. ':' .. owner), 0, -1)) do
     local key = call('HGET', named('gatenums'), num)
-    local row = cjson.decode(call('HGET', named('gate'), key))
-    if row.parked > 0 then
+    local row = key and cjson.decode(call('HGET', named('gate'), key))
+    -- Nobody is parked behind what is but a tally.
+    if row and row.parked > 0 then
       row.due = tonumber(due)
       call('HSET', named('gate'), key, cjson.encode(row))
       call('ZADD', named('gatedue'), due, format('%016.0f', num) .. key)

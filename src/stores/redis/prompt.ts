@@ -90,7 +90,7 @@ function givenTo(
     return plainClaimed(
       job.id,
       position(before + 1 + i),
-      { name, queue, lane, tokenEnd: end },
+      { name, queue, lane, tokenEnd: end, group: undefined },
       body,
       noPast,
       now,

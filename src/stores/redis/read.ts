@@ -26,6 +26,7 @@ import { type JobReply, readJob } from './page/job-reply.js'
 import { countsIn } from './page/load.js'
 import { inOrder } from './page/moving.js'
 import type { Question } from './page/question.js'
+import { readGate } from './page/tallies.js'
 import { handleOf } from './ticket.js'
 
 /** What can be asked of the store; changes nothing. */
@@ -127,7 +128,7 @@ export class Reader {
         values: [set, after, bounds.page],
       })
       for (const text of rows) {
-        const row = JSON.parse(text) as GateRow
+        const row = readGate(text)
         after = row.num
         const isListed = row.active || (of !== 'queue' && of !== 'job')
         if (isListed && (names === undefined || names.includes(row.name))) found.push(row)

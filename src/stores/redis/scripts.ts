@@ -2,6 +2,7 @@ import {
   common,
   exchange,
   insert,
+  limits,
   listen,
   look,
   moved,
@@ -27,5 +28,5 @@ export const scripts = {
 }
 
 function script(name: string, text: string): Script {
-  return makeScript(name, withParts(common, text))
+  return makeScript(name, withParts(`${common}\n\n${limits}`, text))
 }

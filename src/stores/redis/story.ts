@@ -50,7 +50,7 @@ export function readStory(text: string): Story {
   }
 }
 
-const untold: Story = {
+export const untold: Story = {
   state: 0,
   special: false,
   isParent: false,

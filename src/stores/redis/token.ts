@@ -24,7 +24,12 @@ export function readTokenEnd(text: string): Omit<Lease, 'seq'> | undefined {
   return claim === undefined ? undefined : { kind: Number(kind), note, claim }
 }
 
-/** Whether gates of its own, or of its group, are to be told of the job's end. */
-export function tellsOfGates(token: string): boolean {
+/** Whether a gate of its own, or of its group, is to be told of the job's end. */
+export function tellsOfGate(token: string): boolean {
   return token.includes('~', positionDigits)
+}
+
+/** Whether several are. */
+export function tellsOfSeveral(token: string): boolean {
+  return token.includes(':', positionDigits) && tellsOfGate(token)
 }

@@ -47,8 +47,14 @@ function writeHeads({ heads }: PagedTables, out: Writings): void {
 function writePlaces(tables: PagedTables, out: Writings): void {
   const { kept, gone, looksAgain, lines } = tables.books.changes()
   for (const { scope, owner, due } of looksAgain) out.add('lookAgain', scope, owner, due)
-  out.keys('removeGates', gone)
-  out.rows('gates', kept)
+  out.keys(
+    'removeGates',
+    gone.map(({ num }) => num),
+  )
+  out.rows(
+    'gates',
+    kept.map(({ row }) => row as never),
+  )
   out.rows('lines', lines)
 }
 

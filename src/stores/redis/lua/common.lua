@@ -141,10 +141,10 @@ local function inParts(items, command, key)
   for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
 end
 
--- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, or a plus and the position of
--- its parent, which is told of its end.
+-- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
+-- parent, or a tilde and the numbers of its gates, by colons: these are told of its end.
 local function claimIn(value)
-  return (string.gsub(value, '[*+][^*+]*$', ''))
+  return (string.gsub(value, '[*+~][^*+~]*$', ''))
 end
 
 -- The position of the parent of a child that is otherwise plain.
@@ -191,36 +191,6 @@ end
 
 local function isLimited(flags)
   return sub(flags, -1) == '1'
-end
-
--- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
--- where nothing is lent.
-local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log' }
-
-local function loanAt(queue)
-  local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
-  -- What is written down of starts is to be told before it gets long.
-  if found[1] ~= '1' or #found[14] > 8000 then return nil end
-  local loan = { queue = queue, name = found[2], lane = tonumber(found[3]), place = found[4], kind = found[5] }
-  loan.refills, loan.timed, loan.full, loan.log = found[7] == '1', found[8] == '1', found[9] == '1', found[14]
-  loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
-  loan.tag, loan.served = tonumber(found[12]), tonumber(found[13])
-  return loan
-end
-
-local function keepLoan(loan)
-  local numbers = { left = loan.left, begun = loan.begun, ended = loan.ended, tag = loan.tag, served = loan.served }
-  local fields = { 'log', loan.log }
-  for name, number in pairs(numbers) do
-    fields[#fields + 1] = name
-    fields[#fields + 1] = format('%.17g', number)
-  end
-  call('HSET', named('loan:' .. loan.queue), unpack(fields))
-end
-
--- What is known of a job that waits for such a line; see waitText.
-local function waitFor(loan)
-  return loan.place .. ';' .. loan.kind .. ';1;0;'
 end
 
 -- A hash whose values are all short is searched from end to end. One that is longer makes it a table for good.

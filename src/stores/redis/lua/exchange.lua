@@ -4,9 +4,9 @@
 -- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
 -- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits }; tickets are one text,
--- and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job wakes this
--- process. `now` is 0 where nothing happened.
+-- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates, { gate, key … } };
+-- tickets are one text, and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job
+-- wakes this process; `gates` are those of the jobs' groups, as a line each, if any job has one. `now` is 0 where nothing happened.
 local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -35,6 +35,20 @@ local function loanForEnds(kind)
   if not loan then return false end
   if loan.name == '' then return not isLimitedJob(job) and loan end
   return loan.kind == kind and loan
+end
+
+-- Jobs of groups that end and that start, by the numbers of their gates.
+local tallies, endedIn, takenIn = {}, {}, {}
+
+-- Whether all of these are tallies.
+local function areTallied(counts)
+  local nums = {}
+  for num in pairs(counts) do
+    if not tallies[num] then nums[#nums + 1] = num end
+  end
+  local found = talliesOf(nums)
+  for num, tally in pairs(found or {}) do tallies[num] = tally end
+  return found ~= nil
 end
 
 -- Ends of children, by the positions of their parents.
@@ -95,7 +109,8 @@ while ended < endCount do
   if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
-  local tickets, special, child, held = {}, token .. '*', token .. '+', 0
+  local tickets, special, child, team, held = {}, token .. '*', token .. '+', token .. '~', 0
+  local hasTeam = false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
     local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
@@ -103,11 +118,16 @@ while ended < endCount do
       local place = from + i - 1
       local found = isOwn and tokens[i]
       if found == special then return { 'desk' } end
-      if found == token or found and sub(found, 1, #child) == child then
+      local mark = found and found ~= token and sub(found, 1, #child)
+      if found == token or mark and (mark == child or mark == team) then
         held = held + 1
         tickets[held] = given[place]
         if group.resultAt then group.resultAt[held] = ARGV[at + place - 1] end
-        if found ~= token then
+        if mark == team then
+          local gate = sub(found, #team + 1)
+          endedIn[gate] = (endedIn[gate] or 0) + 1
+          hasTeam = true
+        elseif mark then
           childEnds(sub(found, #child + 1), given[place], group.results > 0 and ARGV[at + place - 1] or '')
         end
       else
@@ -116,6 +136,7 @@ while ended < endCount do
     end
   end
   group.tickets = tickets
+  if hasTeam and not (loan and loan.grouped) then return { 'desk' } end
   if loan and held > 0 then
     loan.isTold = true
     loan.ended = loan.ended + held
@@ -127,6 +148,8 @@ while ended < endCount do
   groups[#groups + 1] = group
 end
 
+-- Gates that are more than tallies the desk has to tell.
+if not areTallied(endedIn) then return { 'desk' } end
 -- Whoever has the desk for itself may be counting children.
 if next(noted) and not isFreeFor('') then return { 'desk' } end
 for parent, family in pairs(noted) do
@@ -134,7 +157,13 @@ for parent, family in pairs(noted) do
 end
 
 local token = ARGV[at]
-local lease, shared, isLasting, nextDue
+local lease, shared, isLasting, known, nextDue
+
+-- Whether the worker has the definition whose limits a line has.
+local function knows(name)
+  return name == '' or known == '*' or string.find('\n' .. known .. '\n', '\n' .. name .. '\n', 1, true)
+end
+
 local own, picks, queues = {}, {}, {}
 if token then
   at = at + 1
@@ -142,7 +171,7 @@ if token then
   shared = tonumber(nextArg())
   for lane = 0, 3 do own[lane] = tonumber(nextArg()) end
   isLasting = nextArg() == '1'
-  local known = nextArg()
+  known = nextArg()
   local place, keys, plain = {}, { named('l:' .. token) }, {}
   while at <= #ARGV do
     local pick = { queue = nextArg(), lane = tonumber(nextArg()), take = tonumber(nextArg()) }
@@ -161,17 +190,13 @@ if token then
     if flag and isLimited(flag) then
       pick.loan = loanOf(pick.queue)
       if not pick.loan then return { 'desk' } end
-      if pick.loan.name ~= '' then
+      local set = named('place:' .. pick.loan.place)
+      if pick.loan.place ~= '0' and pick.lane == pick.loan.lane and call('EXISTS', set) == 1 then pick.place = set end
+      if pick.loan.name ~= '' or pick.place then
         for _, list in ipairs(lists) do plain[#plain + 1] = list end
-        lists = {}
-        if pick.lane ~= pick.loan.lane then
-          pick.isEmpty = true
-        elseif known == '*' or string.find('\n' .. known .. '\n', '\n' .. pick.loan.name .. '\n', 1, true) then
-          pick.place = named('place:' .. pick.loan.place)
-          lists = { pick.place }
-        else
-          return { 'desk' }
-        end
+        if pick.place and not knows(pick.loan.name) then return { 'desk' } end
+        pick.isEmpty = pick.isEmpty or not pick.place
+        lists = { pick.place }
       end
     end
     for _, list in ipairs(lists) do keys[#keys + 1] = list end
@@ -263,13 +288,14 @@ end
 local placed = {}
 
 local function takePlaced(pick, want)
-  local found = placed[pick] or { tickets = {}, from = #taken, loan = pick.loan, place = pick.place }
+  local found = placed[pick] or { tickets = {}, places = {}, loan = pick.loan, place = pick.place }
   placed[pick] = found
   local at = #found.tickets
   local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
   for i = 1, #heads, 2 do
     found.tickets[#found.tickets + 1] = heads[i]
     taken[#taken + 1] = heads[i]
+    found.places[#found.tickets] = #taken
     isTold[#taken] = 'placed'
     found.served = tonumber(heads[i + 1])
   end
@@ -360,15 +386,35 @@ for i = 1, #taken do
   if not bodies[i] then return { 'desk' } end
 end
 -- Only the desk gives out what is more than a number among others.
+local gates = {}
+
+-- The gate of its group, '' for none; nil for one that has more to pass.
+local function gateIn(wait, loan)
+  local kind, gated, gate = string.match(wait, '^%d+;(%d+);([01]);0;(%d*)$')
+  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
+  if loan.name ~= '' and kind ~= loan.kind then return nil end
+  if gate ~= '' and not loan.grouped then return nil end
+  return gate
+end
+
 for _, found in pairs(placed) do
-  local wait = waitFor(found.loan)
+  local last, gate
   for first = 1, #found.tickets, 2000 do
     local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
     for i = 1, #waits do
-      if waits[i] ~= wait then return { 'desk' } end
+      if waits[i] ~= last then
+        last = waits[i]
+        gate = gateIn(last or '', found.loan)
+        if not gate then return { 'desk' } end
+      end
+      if gate ~= '' then
+        gates[found.places[first + i - 1]] = gate
+        takenIn[gate] = (takenIn[gate] or 0) + 1
+      end
     end
   end
 end
+if not areTallied(takenIn) then return { 'desk' } end
 -- Those whose definition got limits while they waited are to go to its line.
 local isFree = {}
 for _, pick in ipairs(picks) do
@@ -415,6 +461,18 @@ for _, loan in pairs(loans) do
   end
 end
 
+for num, by in pairs(endedIn) do tallies[num].running = math.max(0, tallies[num].running - by) end
+for num, by in pairs(takenIn) do
+  tallies[num].pending = tallies[num].pending - by
+  tallies[num].running = tallies[num].running + by
+end
+local groupKeys = {}
+for num in pairs(takenIn) do
+  groupKeys[#groupKeys + 1] = num
+  groupKeys[#groupKeys + 1] = keyOf(tallies[num])
+end
+if next(tallies) then keepTallies(tallies) end
+
 local kindNames = {}
 local tickets = table.concat(taken, '\n')
 if #taken > 0 then
@@ -440,7 +498,7 @@ if #taken > 0 then
   local held = {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = parents[i] and token .. '+' .. parents[i] or token
+    held[2 * i] = parents[i] and token .. '+' .. parents[i] or gates[i] and token .. '~' .. gates[i] or token
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)
@@ -490,8 +548,11 @@ local told = {}
 if hasPasts then
   for i = 1, #taken do told[i] = stories[i] or '' end
 end
+if next(takenIn) then
+  for i = 1, #taken do gates[i] = gates[i] or '' end
+end
 -- Between them stands what is in no body. Whoever still has one of a text keeps all of it in memory.
 local size = 0
 for i = 1, #bodies do size = size + #bodies[i] end
 
-return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\30') or bodies, told, waits }
+return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\30') or bodies, told, waits, table.concat(gates, '\n'), groupKeys }

@@ -1,24 +1,32 @@
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
--- or '' for none, token, lease in ms, how many lines it asks for, and these; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, when they are due ('' at once, '+ms' later,
--- 'ms' at that time), how many they are, then handle and the rest of the body of each.
+-- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
+-- many gates), and of each the key of its group's gate and the story of its jobs; then groups of jobs that follow each other and are
+-- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they are due
+-- ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
 local now = clock(ARGV[1])
 local own = { worker = ARGV[3], token = ARGV[4], lease = ARGV[5], lines = {} }
 for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
+local teams = {}
+local at = 8 + #own.lines
+for i = 1, tonumber(ARGV[at - 1]) do
+  teams[i] = { key = ARGV[at], story = ARGV[at + 1] }
+  at = at + 2
+end
 local groups, handles, rests = {}, {}, {}
-local at = 7 + #own.lines
+local teamAt = {}
 local loans = {}
 
 -- The loan that jobs come under: false if they have to pass no limits, nil if only the desk can say where they wait.
 local function loanFor(group)
   local isLimitedJob = group.gated or call('SISMEMBER', named('limited'), group.job) == 1
-  if not group.isLimited and not isLimitedJob then return false end
+  if not group.isLimited and not isLimitedJob and not group.isTeamed then return false end
   loans[group.queue] = loans[group.queue] or loanAt(group.queue)
   local loan = loans[group.queue]
   if not loan or loan.full or group.due ~= '' then return nil end
+  if group.isTeamed and (not loan.grouped or loan.place == '0' or group.lane ~= loan.lane) then return nil end
   if loan.name == '' then return not isLimitedJob and loan or nil end
   return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
 end
@@ -27,23 +35,58 @@ while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
-  local group = { name = name, job = job, queue = queue, line = lineName(lane, queue), first = #handles + 1 }
-  group.gated, group.due, group.size = ARGV[at + 1] == '1', ARGV[at + 2], tonumber(ARGV[at + 3])
+  local group = { name = name, job = job, queue = queue, lane = tonumber(lane), line = lineName(lane, queue), first = #handles + 1 }
+  group.gated, group.isTeamed = ARGV[at + 1] == '1', ARGV[at + 2] == '1'
+  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 4])
   group.kind = call('HGET', named('kinds'), name)
   group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
   -- A new kind may be of a definition that has limits.
-  if group.isLimited or group.gated or not group.kind then
+  if group.isLimited or group.gated or group.isTeamed or not group.kind then
     local loan = loanFor(group)
     if loan == nil then return { 'desk' } end
     group.loan = loan
   end
   groups[#groups + 1] = group
-  for i = at + 4, at + 2 + 2 * group.size, 2 do
+  local width = group.isTeamed and 3 or 2
+  for i = at + 5, at + 4 + width * group.size, width do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
+    if group.isTeamed then
+      local team = teams[tonumber(ARGV[i + 2])]
+      team.place = group.loan.place
+      teamAt[#handles] = team
+    end
   end
-  at = at + 4 + 2 * group.size
+  at = at + 5 + width * group.size
 end
+
+-- What is known of groups. Those that are more than tallies are for the desk; so are new ones while somebody has it for itself, for
+-- whoever gives numbers away is in its way.
+local tallies = {}
+
+local function areTallied()
+  local keys, nums, unknown = {}, {}, {}
+  for i, team in ipairs(teams) do keys[i] = team.key end
+  local found = allOf('groups', keys)
+  for i, team in ipairs(teams) do
+    team.num = found[i] or nil
+    if team.num then nums[#nums + 1] = team.num else unknown[#unknown + 1] = team.key end
+  end
+  tallies = talliesOf(nums)
+  if not tallies then return false end
+  for _, team in ipairs(teams) do
+    local tally = team.num and tallies[team.num]
+    if tally and tally.pending > 0 and lineOf(tally) ~= team.place then return false end
+  end
+  if #unknown == 0 then return true end
+  local records = allOf('gate', unknown)
+  for i = 1, #records do
+    if records[i] then return false end
+  end
+  return isFreeFor('')
+end
+
+if #teams > 0 and not areTallied() then return { 'desk' } end
 
 local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
@@ -114,15 +157,40 @@ local function give(claim, group, kind, tickets)
   return { claim.ear, claim.token }
 end
 
--- They stand in the line of their definition, each a turn behind the one before it; see turns.ts.
-local function standIn(loan, tickets)
-  local scored, waits, wait = {}, {}, waitFor(loan)
+local function tallyFor(team)
+  local tally = team.num and tallies[team.num]
+  if not tally then
+    team.num = tostring(call('HINCRBY', root, 'number', 1))
+    tally = { num = team.num, pending = 0, running = 0, tag = '0' }
+    tallies[team.num] = tally
+    call('HSET', asTable('groups'), team.key, team.num)
+    call('ZADD', named('gates:group'), team.num, team.num)
+    call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\n]*\n([^\n]*)')), team.num, team.num)
+  end
+  if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
+  return tally
+end
+
+-- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. `members`: their teams.
+local function standIn(loan, kind, tickets, members)
+  local scored, waits = {}, {}
+  local alone = #members == 0 and waitText(loan, kind, '')
   for i, ticket in ipairs(tickets) do
-    loan.tag = math.max(loan.tag, loan.served) + 1
-    scored[2 * i - 1] = format('%.17g', loan.tag)
+    local team, turn = members[i], nil
+    if team then
+      local tally = tallyFor(team)
+      turn = format('%.17g', math.max(loan.served, tonumber(tally.tag)) + 1)
+      tally.tag = turn
+      tally.pending = tally.pending + 1
+      team.wait = team.wait or waitText(loan, kind, team.num)
+    else
+      loan.tag = math.max(loan.tag, loan.served) + 1
+      turn = format('%.17g', loan.tag)
+    end
+    scored[2 * i - 1] = turn
     scored[2 * i] = ticket
     waits[2 * i - 1] = ticket
-    waits[2 * i] = wait
+    waits[2 * i] = team and team.wait or alone
   end
   inParts(scored, 'ZADD', named('place:' .. loan.place))
   inParts(waits, 'HSET', asTable('waits'))
@@ -140,7 +208,7 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  local tickets, new = {}, {}
+  local tickets, new, members, stories = {}, {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then
       local seq = format('%011x', position + i)
@@ -148,11 +216,16 @@ for _, group in ipairs(groups) do
       bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
       tickets[#tickets + 1] = seq .. handles[i]
       new[#new + 1] = handles[i]
+      if group.isTeamed then
+        members[#new] = teamAt[i]
+        stories[#new] = teamAt[i].story
+      end
     end
   end
+  if #stories > 0 then putMany('s', spread(new, 0), stories) end
   if dueAt > now then
     isLater = true
-    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    local scored, later = {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
     for i, ticket in ipairs(tickets) do
       scored[2 * i - 1] = dueAt
       scored[2 * i] = ticket
@@ -166,8 +239,8 @@ for _, group in ipairs(groups) do
     if claim then
       given = give(claim, group, kind, tickets)
     else
-      if group.loan and group.loan.name ~= '' then
-        standIn(group.loan, tickets)
+      if group.loan and (group.isTeamed or group.loan.name ~= '') then
+        standIn(group.loan, kind, tickets, members)
       else
         inParts(tickets, 'RPUSH', named('line:' .. group.line))
       end
@@ -178,6 +251,7 @@ for _, group in ipairs(groups) do
   count(kind, 'total_enqueued', #tickets)
 end
 putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
+if #teams > 0 then keepTallies(tallies) end
 
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end

@@ -14,11 +14,11 @@ local function bodyOf(handle)
   return not isStub(body) and body
 end
 
--- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start; '' for what it has not.
+-- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start, what `running` has; '' for what it has not.
 local function jobOf(handle)
   local body = bodyOf(handle)
   if not body then return false end
-  local job = { handle, body, '', '', '', '', '', '', '', '' }
+  local job = { handle, body, '', '', '', '', '', '', '', '', '' }
   local ticket = ticketOf(seqIn(body), handle)
   local story = of('s', handle)
   if story then
@@ -28,7 +28,7 @@ local function jobOf(handle)
   end
   local token = call('HGET', named('running'), ticket)
   if token then
-    job[4] = claimIn(token)
+    job[4], job[11] = claimIn(token), token
     local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
     job[5], job[10] = lease[1] or '', lease[2] or ''
     return job
@@ -234,11 +234,25 @@ answers.line = function(queue, lane, position, size)
   return jobsOf(handles)
 end
 
+-- Records and tallies; see tallies.ts.
+local function gateOf(num)
+  local tally = call('HGET', named('tallies'), num)
+  if tally then return num .. ':' .. tally end
+  local key = call('HGET', named('gatenums'), num)
+  return key and call('HGET', named('gate'), key)
+end
+
 local function gatesOf(nums)
   local rows = {}
-  for _, num in ipairs(nums) do
-    local key = call('HGET', named('gatenums'), num)
-    rows[#rows + 1] = key and call('HGET', named('gate'), key) or nil
+  for _, num in ipairs(nums) do rows[#rows + 1] = gateOf(num) or nil end
+  return rows
+end
+
+answers.gatesAt = function(...)
+  local rows = call('HMGET', named('gate'), ...)
+  for i, key in ipairs({ ... }) do
+    local num = not rows[i] and call('HGET', named('groups'), key)
+    if num then rows[i] = gateOf(num) end
   end
   return rows
 end

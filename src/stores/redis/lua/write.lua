@@ -141,9 +141,11 @@ end
 deeds.start = function(place, token, ...)
   local tickets = { ... }
   local held = {}
+  local waits = call('HMGET', named('waits'), ...)
   for i, ticket in ipairs(tickets) do
+    local gates = string.match(waits[i], '[^;]*$')
     held[2 * i - 1] = ticket
-    held[2 * i] = token
+    held[2 * i] = gates == '' and token or token .. '~' .. gates
   end
   inParts(tickets, 'ZREM', named('place:' .. place))
   inParts(tickets, 'HDEL', named('waits'))
@@ -155,8 +157,9 @@ end
 checks['end'] = function(worker, token, _, _, size, ...)
   if call('HGET', named('l:' .. token), 'worker') ~= worker then return 'MRWHOLE a claim is gone' end
   local tokens = call('HMGET', named('running'), unpack({ ... }, 1, tonumber(size)))
+  local team = token .. '~'
   for i = 1, #tokens do
-    if tokens[i] ~= token then return 'MRWHOLE a job that ran is special, or does not' end
+    if tokens[i] ~= token and sub(tokens[i] or '', 1, #team) ~= team then return 'MRWHOLE a job that ran is special, or does not' end
   end
 end
 
@@ -280,12 +283,56 @@ deeds.rose = function(cause, by)
   end
 end
 
+-- No numbers were given away meanwhile, which the fast path does for new groups.
+checks.number = function(last)
+  if (call('HGET', root, 'number') or '0') ~= last then return 'MRSTALE numbers were given away' end
+end
+
+-- A group's gate is the tally that was read; '' for none.
+checks.tallied = function(key, before)
+  local num = call('HGET', named('groups'), key)
+  local tally = num and num .. ':' .. call('HGET', named('tallies'), num) or ''
+  if tally ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+end
+
+local function noTally(num, key)
+  call('HDEL', named('tallies'), num)
+  call('HDEL', named('groups'), key)
+end
+
+local function listGate(num, scope, owner)
+  call('ZADD', named('gates:' .. scope), num, num)
+  if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+end
+
+local function unlistGate(num, scope, owner)
+  call('ZREM', named('gates:' .. scope), num)
+  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+end
+
+local function noRecord(num, key)
+  local member = format('%016.0f', num) .. key
+  call('HDEL', named('gate'), key)
+  call('HDEL', named('gatenums'), num)
+  call('ZREM', named('gatedue'), member)
+  call('ZREM', named('gatefading'), member)
+  call('ZREM', named('activegates'), num)
+  call('SREM', named('parked'), num)
+end
+
+deeds.tally = function(num, key, owner, tally)
+  if call('HEXISTS', named('gate'), key) == 1 then noRecord(num, key) end
+  call('HSET', asTable('groups'), key, num)
+  call('HSET', asTable('tallies'), num, tally)
+  listGate(num, 'group', owner)
+end
+
 deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
   local member = format('%016.0f', num) .. key
+  if scope == 'group' then noTally(num, key) end
   if call('HSET', named('gate'), key, row) == 1 then
     call('HSET', named('gatenums'), num, key)
-    call('ZADD', named('gates:' .. scope), num, num)
-    if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+    listGate(num, scope, owner)
   end
   if due ~= '' then call('ZADD', named('gatedue'), due, member) else call('ZREM', named('gatedue'), member) end
   if fading ~= '' then call('ZADD', named('gatefading'), fading, member) else call('ZREM', named('gatefading'), member) end
@@ -295,19 +342,11 @@ deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, r
   if scope == 'job' then call(isActive == '1' and 'SADD' or 'SREM', named('limited'), string.match(key, '[^\n]*$')) end
 end
 
-deeds.noGate = function(num)
-  local key = call('HGET', named('gatenums'), num)
-  if not key then return end
+deeds.noGate = function(num, key)
   local scope, owner, name = string.match(key, '^([^\n]*)\n([^\n]*)\n(.*)$')
-  local member = format('%016.0f', num) .. key
-  call('HDEL', named('gate'), key)
-  call('HDEL', named('gatenums'), num)
-  call('ZREM', named('gates:' .. scope), num)
-  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
-  call('ZREM', named('gatedue'), member)
-  call('ZREM', named('gatefading'), member)
-  call('ZREM', named('activegates'), num)
-  call('SREM', named('parked'), num)
+  noTally(num, key)
+  noRecord(num, key)
+  unlistGate(num, scope, owner)
   if scope == 'job' then call('SREM', named('limited'), name) end
 end
 
@@ -315,8 +354,9 @@ end
 deeds.lookAgain = function(scope, owner, due)
   for _, num in ipairs(call('ZRANGE', named('gates:' .. scope .. ':' .. owner), 0, -1)) do
     local key = call('HGET', named('gatenums'), num)
-    local row = cjson.decode(call('HGET', named('gate'), key))
-    if row.parked > 0 then
+    local row = key and cjson.decode(call('HGET', named('gate'), key))
+    -- Nobody is parked behind what is but a tally.
+    if row and row.parked > 0 then
       row.due = tonumber(due)
       call('HSET', named('gate'), key, cjson.encode(row))
       call('ZADD', named('gatedue'), due, format('%016.0f', num) .. key)

@@ -15,6 +15,7 @@ export type JobReply = readonly [
   done: string,
   parent: string,
   start: string,
+  run: string,
 ]
 
 /** A row with the texts that it was made of, to see at the end whether the job is still as it was read. */

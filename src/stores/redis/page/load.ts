@@ -15,6 +15,7 @@ import { type JobReply, type ReadJob, readJob } from './job-reply.js'
 import { loansQuestion } from './loans.js'
 import { inOrder, movingBooks } from './moving.js'
 import type { Question } from './question.js'
+import { readGate } from './tallies.js'
 
 /** What has to be asked for all that a try has missed. */
 export function questionsFor(page: Page, needs: Needs): Question[] {
@@ -132,7 +133,18 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
     ...names.map((name) => ({ name: 'queue', values: [name], gives: true as const, take() {} })),
     ...kindSheets(page),
   ],
-  gate: records('gate'),
+  gate: (page, keys) => [
+    {
+      name: 'gatesAt',
+      values: keys,
+      take(rows: readonly (string | null)[]) {
+        keys.forEach((key, i) => {
+          const row = rows[i]
+          page.putRow('gate', key, row == null ? null : readGate(row))
+        })
+      },
+    },
+  ],
   loan: (page, queues) => [loansQuestion(page, queues)],
   gateNum: (page, nums) => [
     {
@@ -329,7 +341,7 @@ function putLinks(page: Page, links: readonly string[]): void {
 
 function putGates(page: Page, rows: readonly string[]): void {
   for (const text of rows) {
-    const row = JSON.parse(text) as GateRow
+    const row = readGate(text)
     page.putRow('gateNum', String(row.num), row)
   }
 }

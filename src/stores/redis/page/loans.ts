@@ -15,7 +15,7 @@ import type { Question } from './question.js'
 interface LoanRow {
   readonly queue: string
   readonly at: number
-  /** The definition that the line is of; empty for the plain lines of the queue. */
+  /** The definition that the line is of; empty for the one of jobs that only have groups, and the plain lines of the queue. */
   readonly name: string
   readonly lane: number
   readonly place: number
@@ -91,15 +91,15 @@ function fieldsOf(tables: PagedTables, queue: PagedQueue): Fields | undefined {
   const { page, traffic, kinds, books } = tables
   const lanes = [0, 1, 2, 3]
   const [line, ...others] = lanes.flatMap((lane) => [...queue.trafficLines(lane)])
-  if (others.length > 0 || line?.name === '') return undefined
+  if (others.length > 0) return undefined
   const name = line?.name ?? ''
   // A definition's limits count its jobs in all queues.
-  if (line !== undefined && new Set(kinds.queuesOf(name)).size > 1) return undefined
+  if (new Set(kinds.queuesOf(name)).size > 1) return undefined
   const loan = traffic.loan(queue.name, name, page.now)
   if (loan === undefined) return undefined
-  const isDeep = books.findGate({ of: 'queue', name: queue.name })?.settings.depth !== undefined
-  const kind = line && kinds.find(kindKey(queue.name, name, line.lane))
-  if (line !== undefined && kind === undefined) return undefined
+  const { depth, each } = books.findGate({ of: 'queue', name: queue.name })?.settings ?? {}
+  const kind = name === '' ? undefined : kinds.find(kindKey(queue.name, name, line?.lane ?? 0))
+  if (name !== '' && kind === undefined) return undefined
   const fields = {
     open: 1,
     at: page.now,
@@ -110,7 +110,8 @@ function fieldsOf(tables: PagedTables, queue: PagedQueue): Fields | undefined {
     left: Math.min(mostLent, loan.room),
     refills: loan.refills ? 1 : 0,
     timed: loan.timed ? 1 : 0,
-    full: isDeep ? 1 : 0,
+    full: depth === undefined ? 0 : 1,
+    grouped: each === undefined ? 1 : 0,
     begun: 0,
     ended: 0,
     tag: line?.tag ?? 0,

@@ -100,13 +100,13 @@ function isAsItEnded({ state, rank }: Entry, { expires_at }: ReadJob): boolean {
 }
 
 function imageOfRow({ kinds }: PagedTables, row: ReadJob): Image {
-  const [, body, story, token, , wait, turn, done] = row.read
+  const [, body, story, token, , wait, turn, done, , , run] = row.read
   const shelf = done === '' ? row.state : completed
   return {
     body,
     story,
     token,
-    run: runText(token, row.special, row.child_of),
+    run,
     line: row.run_first === null ? '' : lineName(kinds.byNum(row.kind)),
     place: row.place === null ? '' : String(row.place),
     turn,
@@ -132,7 +132,7 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
     body: writeBody(stored),
     story: text === plainStory && isNew && before.story === '' ? '' : text,
     token,
-    run: runText(token, special, stored.child_of),
+    run: runText(entry, token, special ? undefined : stored.child_of, before),
     line: isInLine ? lineName(kind as PagedKind) : '',
     place: place === undefined ? '' : String(placeNumber(place)),
     turn: place === undefined ? '' : String(rank),
@@ -148,10 +148,21 @@ function isSpecial({ special, tags, search }: StoredJob): boolean {
   return special || tags !== null || search !== null
 }
 
-/** See claimIn in common.lua. */
-function runText(token: string, special: boolean, childOf: number | null): string {
-  if (token === '' || special) return token && `${token}*`
-  return childOf === null ? token : `${token}+${childOf}`
+/** See claimIn in common.lua. `childOf`: undefined for a special one. */
+function runText(
+  { job, gates }: Entry,
+  token: string,
+  childOf: number | null | undefined,
+  before: Image,
+): string {
+  if (token === '') return ''
+  const forDesk = `${token}*`
+  if (childOf === undefined) return forDesk
+  const hasGates = (job.traffic?.group ?? job.traffic?.key) !== undefined
+  if (!hasGates) return childOf === null ? token : `${token}+${childOf}`
+  if (childOf !== null) return forDesk
+  if (gates !== undefined) return `${token}~${gates.map(({ num }) => num).join(':')}`
+  return before.token === token ? before.run : forDesk
 }
 
 /** A child is special where it waits: its end is counted at its parent too. One that stays has its gates unlooked at. */

@@ -4,6 +4,7 @@ import type { PagedTables } from '../../page/tables.js'
 import { type CountedEnds, tellsResults } from '../ends.js'
 import { sortable } from '../ticket.js'
 import { Deeds } from './deeds.js'
+import { keyOfGate, tallyOf, textOfTally } from './tallies.js'
 import { writeJobs } from './write-jobs.js'
 
 /** All that is to be written of what a try has changed; nothing of what it left as it was. */
@@ -19,7 +20,10 @@ export function writings(tables: PagedTables): Deeds {
   writeCauses(tables, deeds)
   writeCounts(tables, deeds)
   writeLogs(tables, deeds)
-  if (tables.lastNum !== undefined) deeds.write('root', 'number', tables.lastNum)
+  if (tables.lastNum !== undefined) {
+    deeds.check('number', tables.page.sheet<{ last: number }>('number').last)
+    deeds.write('root', 'number', tables.lastNum)
+  }
   return deeds
 }
 
@@ -42,14 +46,42 @@ const endsAtOnce = 1_000
 function writePlaces({ books }: PagedTables, deeds: Deeds): void {
   const { kept, gone, looksAgain, lines } = books.changes()
   for (const { scope, owner, due } of looksAgain) deeds.write('lookAgain', scope, owner, due)
-  for (const num of gone) deeds.write('noGate', num)
-  for (const row of kept as unknown as GateRow[]) {
-    const { num, scope, owner, name, due, fading, active, parked } = row
-    const flags = [active ? 1 : 0, parked > 0 ? 1 : 0]
-    const key = `${scope}\n${owner}\n${name}`
-    deeds.write('gate', num, key, scope, owner, due ?? '', fading ?? '', ...flags, JSON.stringify(row))
+  const left = new Map<string, GateRow>()
+  for (const row of gone) {
+    checkTally(row, row, deeds)
+    deeds.write('noGate', row.num, keyOfGate(row))
+    left.set(keyOfGate(row), row)
+  }
+  for (const { row, before } of kept) {
+    const { num, owner } = row
+    const tally = tallyOf(row)
+    // A group that lost its last job and got another one has a new gate.
+    checkTally(row, before ?? left.get(keyOfGate(row)), deeds)
+    if (tally === undefined) writeGate(row, deeds)
+    else deeds.write('tally', num, keyOfGate(row), owner, tally)
   }
   for (const line of lines) deeds.call('HSET', 'lines', line.num, JSON.stringify(line))
+}
+
+/** The fast path may have changed it since it was read. */
+function checkTally(row: GateRow, before: GateRow | undefined, deeds: Deeds): void {
+  if (row.scope === 'group') deeds.check('tallied', keyOfGate(row), (before && textOfTally(before)) ?? '')
+}
+
+function writeGate(row: GateRow, deeds: Deeds): void {
+  const { num, scope, owner, due, fading, active, parked } = row
+  const flags = [active ? 1 : 0, parked > 0 ? 1 : 0]
+  deeds.write(
+    'gate',
+    num,
+    keyOfGate(row),
+    scope,
+    owner,
+    due ?? '',
+    fading ?? '',
+    ...flags,
+    JSON.stringify(row),
+  )
 }
 
 function writeWorkers({ workers }: PagedTables, deeds: Deeds): void {

@@ -1,0 +1,80 @@
+-- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
+-- where nothing is lent.
+local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log', 'grouped' }
+
+local function loanAt(queue)
+  local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
+  -- What is written down of starts is to be told before it gets long.
+  if found[1] ~= '1' or #found[14] > 8000 then return nil end
+  local loan = { queue = queue, name = found[2], lane = tonumber(found[3]), place = found[4], kind = found[5] }
+  loan.refills, loan.timed, loan.full, loan.log = found[7] == '1', found[8] == '1', found[9] == '1', found[14]
+  loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
+  loan.tag, loan.served, loan.grouped = tonumber(found[12]), tonumber(found[13]), found[15] == '1'
+  return loan
+end
+
+local function keepLoan(loan)
+  local numbers = { left = loan.left, begun = loan.begun, ended = loan.ended, tag = loan.tag, served = loan.served }
+  local fields = { 'log', loan.log }
+  for name, number in pairs(numbers) do
+    fields[#fields + 1] = name
+    fields[#fields + 1] = format('%.17g', number)
+  end
+  call('HSET', named('loan:' .. loan.queue), unpack(fields))
+end
+
+-- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in write-jobs.ts.
+local function waitText(loan, kind, gate)
+  return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
+end
+
+-- What a hash has of many; false for what it has not.
+local function allOf(name, fields)
+  local found = {}
+  for first = 1, #fields, 1000 do
+    local values = call('HMGET', named(name), unpack(fields, first, math.min(first + 999, #fields)))
+    for i = 1, #values do found[first + i - 1] = values[i] end
+  end
+  return found
+end
+
+-- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
+-- that came and of the last that came back, the line that it waits in, and the key of the gate. See tallies.ts. Only while a loan says so
+-- they are anybody else's than the desk's.
+local function talliesOf(nums)
+  local found = {}
+  local texts = allOf('tallies', nums)
+  for i = 1, #nums do
+    if not texts[i] then return nil end
+    local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
+    local num = nums[i]
+    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tag, rest = rest }
+  end
+  return found
+end
+
+local function lineOf(tally)
+  return string.match(tally.rest, '^;[^;]*;([^;]*)')
+end
+
+local function keyOf(tally)
+  return string.match(tally.rest, '^;[^;]*;[^;]*;(.*)$')
+end
+
+-- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
+local function keepTallies(tallies)
+  local fields = {}
+  for num, tally in pairs(tallies) do
+    if tally.pending + tally.running > 0 then
+      fields[#fields + 1] = num
+      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. tally.tag .. tally.rest
+    else
+      local key = keyOf(tally)
+      call('HDEL', named('tallies'), num)
+      call('HDEL', named('groups'), key)
+      call('ZREM', named('gates:group'), num)
+      call('ZREM', named('gates:group:' .. string.match(key, '^[^\n]*\n([^\n]*)')), num)
+    end
+  end
+  inParts(fields, 'HSET', asTable('tallies'))
+end
