@@ -1,6 +1,6 @@
 /** Children that are otherwise plain are claimed and ended without the desk, and their parents are told. */
 import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -14,7 +14,7 @@ import {
   retryIn,
   settle,
 } from '../../src/testing/conformance/helpers.js'
-import { before, watchScripts } from './intercept.js'
+import { before, twice, watchScripts } from './intercept.js'
 import { freshPrefix, serverUrl } from './redis.js'
 
 test('all but the last one need no desk, and their results are kept with the parent', async () => {
@@ -64,6 +64,94 @@ test('one that comes back is told of its earlier run, and its end of its parent'
   const results = (await linksOf(store, { parents: [top.id] })).map(({ result }) => result)
   expect(results).toEqual(['1', '2'])
   expect((await claim(store, 1)).map(({ id }) => id)).toEqual([top.id])
+})
+
+describe('children that come later', () => {
+  test('need no desk, stand in line and are waited for', async () => {
+    const { store, top } = await openFamily(1)
+    const names = watchScripts()
+    const family = familyOf(top)
+    const jobs = Array.from({ length: 3 }, () => ({ ...childOf([top]), family }))
+    expect(await store.insert(jobs)).toEqual(jobs.map(() => ({ status: 'inserted', state: 'pending' })))
+    expect(names).toEqual(['insert'])
+    const [, ...claimed] = await claim(store, 9)
+    expect(claimed.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+    for (const [i, job] of claimed.entries()) await settle(store, job, complete(`${i}`))
+    expect(names).toEqual(['insert', 'exchange', 'exchange', 'exchange', 'exchange'])
+    expect(await read(store, top.id)).toMatchObject({ state: 'blocked', family: { children: 4, waiting: 1 } })
+    const links = await linksOf(store, { parents: [top.id] })
+    expect(links.map(({ end, result }) => `${end} ${result}`).sort()).toEqual([
+      'completed 0',
+      'completed 1',
+      'completed 2',
+      'undefined undefined',
+    ])
+  })
+
+  test('come once, though the answer got lost', async () => {
+    const { store, top } = await openFamily(1)
+    twice(scripts.insert)
+    await addLater(store, top, 2)
+    expect(await read(store, top.id)).toMatchObject({ family: { children: 3, waiting: 3 } })
+    expect((await claim(store, 9)).length).toBe(3)
+  })
+
+  test('are known after they have ended and are forgotten', async () => {
+    const { store, top } = await openFamily(1)
+    const later = await addLater(store, top, 2)
+    const [, ...claimed] = await claim(store, 9)
+    for (const job of claimed) await settle(store, job, complete('1', keepNothing))
+    for (let time = 0; time < 2; time++) {
+      const again = await store.insert(later)
+      expect(again.map(({ status }) => status)).toEqual(['duplicate', 'duplicate'])
+    }
+    expect(await read(store, top.id)).toMatchObject({ family: { children: 3, waiting: 1 } })
+  })
+
+  test('do not come to a parent that has ended, or waits for nobody', async () => {
+    const { store, top } = await openFamily(1)
+    await store.operate({ ids: [top.id] }, { do: 'cancel', reason: 'because', retain: 1_000 })
+    const family = familyOf(top)
+    const results = await store.insert([{ ...childOf([top]), family }])
+    expect(results).toMatchObject([{ status: 'orphaned' }])
+    expect(await read(store, top.id)).toMatchObject({ state: 'cancelled' })
+  })
+
+  test('that come while the desk looks at their parent are cancelled with it', async () => {
+    const { store, top, prefix } = await openFamily(1)
+    const other = await openStore(prefix)
+    let later: NewJob[] = []
+    before(scripts.write, async () => {
+      later = await addLater(other, top, 2)
+    })
+    await store.operate({ ids: [top.id] }, { do: 'cancel', reason: 'because', retain: 1_000 })
+    for (let i = 0; i < 3; i++) await store.sweep({ limit: 100, keep: retention })
+    const records = await store.get(later.map(({ id }) => id))
+    expect(records.map((job) => job?.state)).toEqual(['cancelled', 'cancelled'])
+  })
+
+  test('are retried under their parent', async () => {
+    const { store, top } = await openFamily(1)
+    const [late] = await addLater(store, top, 1)
+    const [first, again] = await claim(store, 9)
+    await settle(store, first as ClaimedJob, complete())
+    await settle(store, again as ClaimedJob, die())
+    expect(await read(store, (late as NewJob).id)).toMatchObject({ state: 'dead', family: { flow: top.id } })
+    await store.operate({ ids: [(late as NewJob).id] }, { do: 'retry', delay: 0, spacing: 0, change: {} })
+    expect((await claim(store, 9)).length).toBeGreaterThan(0)
+  })
+
+  async function addLater(store: Store, top: NewJob, size: number): Promise<NewJob[]> {
+    const family = familyOf(top)
+    const jobs = Array.from({ length: size }, () => ({ ...childOf([top]), family }))
+    await store.insert(jobs)
+    return jobs
+  }
+
+  /** Those of a flow have one between them. */
+  function familyOf(top: NewJob) {
+    return childOf([top]).family
+  }
 })
 
 const keepNothing = { completed: 0, dead: 0 }

@@ -73,7 +73,7 @@ describe('a script', () => {
     onTestFinished(() => server.stop())
     const connection = await open({ url: server.url })
     await connection.run(scripts.once, ['before'])
-    await ask(server.port, (redis) => redis.config('SET', 'maxmemory', '1mb'))
+    await ask(server.port, (redis) => redis.config('SET', 'maxmemory', '1kb'))
     const error = await errorOf(connection.run(scripts.once, ['after']))
     expect(error).toMatchObject({ code: 'STORE_FULL' })
     expect(error.message).toContain('nothing was written')

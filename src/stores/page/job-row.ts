@@ -227,14 +227,17 @@ export function isSpecial({ job, story }: Entry, childOf: number | undefined): b
   )
 }
 
-/** Undefined values are left out. */
-function restText({ job, story }: Entry): string | null {
+/** What is unusual about a job from the beginning. Undefined values are left out. */
+export function givenText(job: NewJob): string | null {
   const { traffic, dedupe, family, guard, unwinds } = job
-  const isPlain = (traffic ?? dedupe ?? family ?? guard) === undefined && unwinds !== true
-  const isNew = story === undefined || isBlank(story)
-  if (isPlain && isNew) return null
-  if (isNew && family !== undefined && isOnly(family, job)) return familyText(family)
-  if (isNew) return JSON.stringify({ traffic, dedupe, family, guard, unwinds: unwinds || undefined })
+  if ((traffic ?? dedupe ?? family ?? guard) === undefined && unwinds !== true) return null
+  if (family !== undefined && isOnly(family, job)) return familyText(family)
+  return JSON.stringify({ traffic, dedupe, family, guard, unwinds: unwinds || undefined })
+}
+
+function restText({ job, story }: Entry): string | null {
+  if (story === undefined || isBlank(story)) return givenText(job)
+  const { traffic, dedupe, family, guard, unwinds } = job
   const rest: Rest = {
     traffic,
     dedupe,

@@ -13,10 +13,20 @@ export interface Body extends Given {
   readonly kind: number
   readonly seq: number
   readonly created_at: number
+  /** The position of its parent, of a child that is otherwise plain. */
+  readonly child_of: number | null
+  /** What is unusual about it from the beginning; see givenText in job-row.ts. */
+  readonly unusual: string | null
 }
 
-export function writeBody({ kind, seq, created_at, ...given }: Body): string {
-  return `${kind};${position(seq)};${created_at};${writeGiven(given)}`
+export function writeBody({ kind, seq, created_at, child_of, unusual, ...given }: Body): string {
+  const parent = child_of === null ? '' : `+${child_of}`
+  return `${kind};${position(seq)};${created_at};${parent}${writeUnusual(unusual)}${writeGiven(given)}`
+}
+
+/** On a line of its own, so that many can have it in common. */
+export function writeUnusual(text: string | null): string {
+  return text === null ? '' : `${text}\n`
 }
 
 /** The input comes last, so that nothing in it has to be escaped but what stands between bodies that are sent as one text. */
@@ -34,7 +44,10 @@ export function readBody(text: string): Body {
   const a = text.indexOf(';')
   const b = a + 1 + positionDigits
   const c = text.indexOf(';', b + 1)
-  const d = text.indexOf(';', c + 1)
+  const isUsual = text.charCodeAt(c + 1) < afterDigits && text[c + 1] !== '+'
+  const brace = isUsual ? c + 1 : text.indexOf('{', c + 1)
+  const start = isUsual ? c + 1 : text.indexOf('\n', brace) + 1
+  const d = text.indexOf(';', start)
   const e = text.indexOf(';', d + 1)
   const end = text.indexOf('\n', e + 1)
   const [overrides, tags, search, metadata, escaped] =
@@ -43,7 +56,9 @@ export function readBody(text: string): Body {
     kind: numberIn(text, 0, a),
     seq: seqIn(text, a + 1),
     created_at: numberIn(text, b + 1, c),
-    max_attempts: numberIn(text, c + 1, d),
+    child_of: brace === c + 1 ? null : numberIn(text, c + 2, brace),
+    unusual: isUsual ? null : text.slice(brace, start - 1),
+    max_attempts: numberIn(text, start, d),
     max_crashes: numberIn(text, d + 1, e),
     input: escaped ?? text.slice(end + 1),
     overrides,
@@ -52,6 +67,9 @@ export function readBody(text: string): Body {
     metadata,
   }
 }
+
+/** The code of the letter behind the digits. */
+const afterDigits = 58
 
 /** Every job comes through here, so no text is made of what is digits only. */
 function numberIn(text: string, from: number, to: number): number {

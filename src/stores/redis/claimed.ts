@@ -16,7 +16,14 @@ export function plainClaimed(
   id: string,
   position: string,
   { queue, name, lane, tokenEnd, group }: ClaimedKind,
-  { created_at, max_attempts, max_crashes, input, overrides, metadata }: Omit<Body, 'kind' | 'seq'>,
+  {
+    created_at,
+    max_attempts,
+    max_crashes,
+    input,
+    overrides,
+    metadata,
+  }: Omit<Body, 'kind' | 'seq' | 'child_of' | 'unusual'>,
   { attempt = 0, crashes = 0, readyAt = created_at, retryDelay = 0 }: Past,
   startedAt: number,
 ): ClaimedJob {

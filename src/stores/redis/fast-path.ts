@@ -30,9 +30,10 @@ export class FastPath {
   ): Promise<Inserted | undefined> {
     const { inserter, limited, prompt } = this.#parts
     if (!jobs.every(isPlain)) return undefined
-    const queue = jobs.find((job) => job.traffic !== undefined || limited.has(job.queue))?.queue
-    if (queue === undefined) return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
-    return this.#bounces.tried(`insert ${queue}`, () => inserter.insert(jobs))
+    const unsure = jobs.find((job) => (job.traffic ?? job.family) !== undefined || limited.has(job.queue))
+    if (unsure === undefined) return areAwaited(jobs) ? prompt.insert(jobs, alone) : inserter.insert(jobs)
+    const name = unsure.family === undefined ? `insert ${unsure.queue}` : 'children'
+    return this.#bounces.tried(name, () => inserter.insert(jobs))
   }
 
   /** Undefined for the desk. */

@@ -1,23 +1,27 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { ExchangeRequest, InsertResult } from '../../core/store.js'
-import type { JobTraffic } from '../../core/traffic/settings.js'
-import { kindKey } from '../page/kinds.js'
-import { writeGiven } from './body.js'
+import { onlyParent } from '../page/job-row.js'
 import type { Connection } from './connection.js'
+import { insertArgs } from './insert-args.js'
 import { scripts } from './scripts.js'
-import { untold, writeStory } from './story.js'
-import { handleOf } from './ticket.js'
 
-/** Nothing but its queue and its definition can hold it up, its end means nothing to others, and it is found by nothing but its id. */
+/**
+ * Nothing but its queue, its definition and its group can hold it up, its end means nothing but that its parent waits for one less,
+ * and it is found by nothing but its id.
+ */
 export function isPlain(job: NewJob): boolean {
   return (
-    job.family === undefined &&
+    (job.family === undefined || isPlainChild(job)) &&
     job.traffic?.key === undefined &&
     job.dedupe === undefined &&
     job.guard === undefined &&
     !hasMarks(job) &&
     job.unwinds !== true
   )
+}
+
+function isPlainChild(job: NewJob): boolean {
+  return job.traffic === undefined && job.family?.loose !== true && onlyParent(job) !== undefined
 }
 
 /** It is found by more than its id, and so by other things when its state changes. */
@@ -58,9 +62,7 @@ export class Inserter {
 
   /** Undefined when only the desk can: nothing was written. `claim`: of an idle worker that they may be given to. */
   async insert(jobs: readonly NewJob[], claim?: ExchangeRequest): Promise<Inserted | undefined> {
-    const teams = new Teams(jobs)
-    const args = [this.#now(), this.#ear, ...claimArgs(claim), ...teams.args()]
-    this.#addJobs(jobs, teams, args)
+    const args = [this.#now(), this.#ear, ...insertArgs(jobs, claim)]
     const answer = (await this.#connection.run(scripts.insert, args)) as Answer
     if (answer[0] === 'desk') return undefined
     // What stands already the desk looks at: others may want to know in which state.
@@ -73,94 +75,6 @@ export class Inserter {
       given,
     }
   }
-
-  #addJobs(jobs: readonly NewJob[], teams: Teams, args: (string | number)[]): void {
-    let sizeAt = 0
-    let last: NewJob | undefined
-    for (const job of jobs) {
-      if (last === undefined || !isAlike(last, job)) {
-        const flags = [isGated(job) ? 1 : 0, hasGroup(job) ? 1 : 0]
-        args.push(kindKey(job.queue, job.name, job.lane), ...flags, dueOf(job), 0)
-        sizeAt = args.length - 1
-        last = job
-      }
-      args[sizeAt] = (args[sizeAt] as number) + 1
-      args.push(handleOf(job.id), given(job))
-      if (hasGroup(job)) args.push(teams.numberOf(job))
-    }
-  }
-}
-
-function claimArgs({ worker, claim }: Partial<ExchangeRequest> = {}): (string | number)[] {
-  if (claim === undefined) return ['', '', '', 0]
-  const lines = claim.picks.map(({ queue, lane }) => `${lane}:${queue}`)
-  return [worker as string, claim.token, claim.lease, lines.length, ...lines]
-}
-
-function isAlike(a: NewJob, b: NewJob): boolean {
-  return (
-    a.name === b.name &&
-    a.queue === b.queue &&
-    a.lane === b.lane &&
-    isGated(a) === isGated(b) &&
-    hasGroup(a) === hasGroup(b) &&
-    a.delay === b.delay &&
-    a.runAt === b.runAt
-  )
-}
-
-function isGated({ traffic }: NewJob): boolean {
-  return traffic?.gated === true
-}
-
-function hasGroup({ traffic }: NewJob): boolean {
-  return traffic?.group !== undefined
-}
-
-/** Jobs of the same group and as many gates are told apart by nothing that limits know. */
-class Teams {
-  readonly #numbers = new Map<string, number>()
-  readonly #args: (string | number)[] = []
-
-  constructor(jobs: readonly NewJob[]) {
-    for (const { queue, traffic } of jobs) {
-      if (traffic?.group === undefined) continue
-      const name = nameOf(queue, traffic)
-      if (this.#numbers.has(name)) continue
-      this.#numbers.set(name, this.#numbers.size + 1)
-      const rest = JSON.stringify({ traffic })
-      this.#args.push(`group\n${queue}\n${traffic.group}`, writeStory({ ...untold, rest }))
-    }
-  }
-
-  args(): (string | number)[] {
-    return [this.#numbers.size, ...this.#args]
-  }
-
-  numberOf({ queue, traffic }: NewJob): number {
-    return this.#numbers.get(nameOf(queue, traffic as JobTraffic)) as number
-  }
-}
-
-function nameOf(queue: string, { gated, group }: JobTraffic): string {
-  return `${gated ? 1 : 0}${queue}\n${group}`
-}
-
-function dueOf({ delay, runAt }: NewJob): string {
-  if (runAt !== undefined) return String(runAt)
-  return delay > 0 ? `+${delay}` : ''
-}
-
-function given({ maxAttempts, maxCrashes, input, overrides, metadata }: NewJob): string {
-  return writeGiven({
-    max_attempts: maxAttempts,
-    max_crashes: maxCrashes,
-    input,
-    overrides: overrides ?? null,
-    tags: null,
-    search: null,
-    metadata: metadata ?? null,
-  })
 }
 
 /** `known`: places, from 1 on, of those whose ids exist. */

@@ -7,10 +7,11 @@ export const common = `
 -- All values of \`j\`, \`s\` and \`d\` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
 -- A job's handle is what it is stored by; see ticket.ts. Its first eleven characters name the hashes that the job is in:
---   j  what it is          kind;seq;created;attempts;crashes;extras\\ninput
---   s  what happened to it, or is unusual about it; see story.ts
+--   j  what it is          kind;seq;created;[+parent][unusual\\n]attempts;crashes;extras\\ninput; see body.ts
+--   s  what happened to it, or how it is to be treated; see story.ts
 --   d  how it completed    started;finished;expires;result
--- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position.
+-- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position. In the list of a line,
+-- one of a job that has a story is followed by a star; one of a child that has none, by the position of its parent and a tilde.
 local root = KEYS[1]
 local call = redis.call
 local sub, byte, format = string.sub, string.byte, string.format
@@ -151,8 +152,20 @@ local function claimIn(value)
 end
 
 -- The position of the parent of a child that is otherwise plain.
-local function parentIn(story)
-  return string.match(story, '^[^;]*;[^;]*;(%d+);')
+local function parentIn(body)
+  return string.match(body, '^%d+;%x+;[^;]*;%+(%d+)')
+end
+
+-- The ticket of an entry in the list of a line, and its mark.
+local function ticketIn(entry)
+  local mark = byte(entry, -1)
+  if mark == 42 then return sub(entry, 1, -2), '*' end
+  if mark == 126 then return sub(entry, 1, -13), sub(entry, -12) end
+  return entry, ''
+end
+
+local function parentMark(position)
+  return format('%011x', position) .. '~'
 end
 
 local function seqIn(body)
@@ -372,27 +385,38 @@ local function childEnds(parent, ticket, result)
   family.results[#family.ids] = result
 end
 
--- How the links to them are to be written, and what is kept of their parent. False if only the desk can: it was the last one, or
--- something else is unusual.
-local openEnd = '"ended_at":null,"result":null'
-
+-- How the links to them are to be written (see link-text.ts), and what is kept of their parent. False if only the desk can: it was the
+-- last one, or something else is unusual.
 local function noteEnds(parent, family, now)
   local waiting, rest = string.match(call('HGET', named('parents'), parent) or '', '^%[(%d+)(,.*)$')
   if not waiting or tonumber(waiting) <= #family.ids then return false end
   family.row = '[' .. format('%d', waiting - #family.ids) .. rest
-  local ended = '"ended_at":' .. format('%.17g', now) .. ',"result":'
+  local ended = format('%.17g', now)
   for first = 1, #family.ids, 1000 do
     local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
     for i = 1, #rows do
       local row, at = rows[i], first + i - 1
-      local from, to = string.find(row or '', openEnd, 1, true)
-      if not from or string.find(row, '\\\\"end\\\\":', 1, true) then return false end
-      local result = family.results[at] ~= '' and cjson.encode(family.results[at]) or 'null'
+      -- It begins with its end, if there is one.
+      if not row or byte(row) ~= 59 then return false end
+      local result = family.results[at]
       family.links[2 * at - 1] = family.ids[at]
-      family.links[2 * at] = sub(row, 1, from - 1) .. ended .. result .. sub(row, to + 1)
+      family.links[2 * at] = result == '' and ended .. row or ended .. row .. '\\n' .. result
     end
   end
   return true
+end
+
+-- What \`running\` has of jobs of a claim behind its token: most have the same as others.
+local notes = {}
+
+local function noteOf(found, token)
+  local note = notes[found]
+  if note == nil then
+    local mark = string.match(found, '^[*+~]', #token + 1)
+    note = mark ~= nil and sub(found, 1, #token) == token and { mark = mark, told = sub(found, #token + 2) }
+    notes[found] = note
+  end
+  if note then return note.mark, note.told end
 end
 
 -- First everything is looked at, so that nothing has been written if it is for the desk.
@@ -417,7 +441,7 @@ while ended < endCount do
   if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
-  local tickets, special, child, team, held = {}, token .. '*', token .. '+', token .. '~', 0
+  local tickets, held = {}, 0
   local hasTeam = false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
@@ -425,18 +449,18 @@ while ended < endCount do
     for i = 1, #tokens do
       local place = from + i - 1
       local found = isOwn and tokens[i]
-      if found == special then return { 'desk' } end
-      local mark = found and found ~= token and sub(found, 1, #child)
-      if found == token or mark and (mark == child or mark == team) then
+      local mark, told
+      if found == token then mark = '' elseif found then mark, told = noteOf(found, token) end
+      if mark == '*' then return { 'desk' } end
+      if mark then
         held = held + 1
         tickets[held] = given[place]
         if group.resultAt then group.resultAt[held] = ARGV[at + place - 1] end
-        if mark == team then
-          local gate = sub(found, #team + 1)
-          endedIn[gate] = (endedIn[gate] or 0) + 1
+        if mark == '~' then
+          endedIn[told] = (endedIn[told] or 0) + 1
           hasTeam = true
-        elseif mark then
-          childEnds(sub(found, #child + 1), given[place], group.results > 0 and ARGV[at + place - 1] or '')
+        elseif mark == '+' then
+          childEnds(told, given[place], group.results > 0 and ARGV[at + place - 1] or '')
         end
       else
         lost[#lost + 1] = ended + place
@@ -536,8 +560,25 @@ for _, pick in ipairs(picks) do
     break
   end
 end
--- Which of those that are taken have a story: those that came back, and children.
-local taken, isTold = {}, {}
+-- Those that are taken; which of them may have a story, and the positions of the parents of children that have none.
+local taken, isTold, parents = {}, {}, {}
+
+-- The position of a parent by its mark: most have the same as others.
+local positions = {}
+
+local function parentAt(mark)
+  local position = positions[mark] or format('%d', tonumber(sub(mark, 1, 11), 16))
+  positions[mark] = position
+  return position
+end
+
+-- Takes an entry of a list.
+local function takeEntry(entry)
+  local ticket, mark = ticketIn(entry)
+  local at = #taken + 1
+  taken[at] = ticket
+  if mark == '*' then isTold[at] = 'marked' elseif mark ~= '' then parents[at] = parentAt(mark) end
+end
 
 local function lineAt(name)
   local line = lines[name]
@@ -557,7 +598,7 @@ local function headOf(line, want)
     local ahead = {}
     if hasGone and #found > 0 then
       local tickets = {}
-      for i, entry in ipairs(found) do tickets[i] = (string.gsub(entry, '%*$', '')) end
+      for i, entry in ipairs(found) do tickets[i] = ticketIn(entry) end
       local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
       line.gone = line.gone or {}
       for i, entry in ipairs(found) do
@@ -581,14 +622,8 @@ end
 -- Where nobody is gone and nobody has come back, the heads of the list are what is next.
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
-  for i = 1, #heads do
-    if byte(heads[i], -1) == 42 then
-      heads[i] = sub(heads[i], 1, -2)
-      isTold[#taken + i] = 'marked'
-    end
-  end
   line.at = line.at + #heads
-  if #taken == 0 then taken = heads else for i = 1, #heads do taken[#taken + 1] = heads[i] end end
+  for i = 1, #heads do takeEntry(heads[i]) end
   return #heads
 end
 
@@ -599,15 +634,13 @@ local function takePlaced(pick, want)
   local found = placed[pick] or { tickets = {}, places = {}, loan = pick.loan, place = pick.place }
   placed[pick] = found
   local at = #found.tickets
-  local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
-  for i = 1, #heads, 2 do
-    found.tickets[#found.tickets + 1] = heads[i]
+  local heads = call('ZRANGE', pick.place, at, at + want - 1)
+  for i = 1, #heads do
+    found.tickets[at + i] = heads[i]
     taken[#taken + 1] = heads[i]
-    found.places[#found.tickets] = #taken
-    isTold[#taken] = 'placed'
-    found.served = tonumber(heads[i + 1])
+    found.places[at + i] = #taken
   end
-  return #heads / 2
+  return #heads
 end
 
 local function take(pick, want)
@@ -622,14 +655,10 @@ local function take(pick, want)
       line.nextBack = line.nextBack + 1
       line.takenBack[#line.takenBack + 1] = back
       taken[#taken + 1] = back
-      isTold[#taken] = 'back'
+      isTold[#taken] = true
     elseif head then
       line.next = line.next + 1
-      if byte(head, -1) == 42 then
-        head = sub(head, 1, -2)
-        isTold[#taken + 1] = 'marked'
-      end
-      taken[#taken + 1] = head
+      takeEntry(head)
     else
       break
     end
@@ -667,7 +696,42 @@ end
 if nextDue and shared > 0 then return { 'desk' } end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
-local stories, parents = {}, {}
+for i = 1, #taken do
+  if not bodies[i] then return { 'desk' } end
+end
+
+-- Of jobs that have to pass gates: the gate of the group, '' for none, and whether there is a story; nil for one that only the desk
+-- gives out, because it is more than a number among others.
+local gates = {}
+
+local function gateIn(wait, loan)
+  local kind, gated, look, gate = string.match(wait, '^%d+;(%d+);([01]);([02]);(%d*)$')
+  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
+  if loan.name ~= '' and kind ~= loan.kind then return nil end
+  if gate ~= '' and not loan.grouped then return nil end
+  return { num = gate, isTold = look == '2' }
+end
+
+for _, found in pairs(placed) do
+  local known = {}
+  for first = 1, #found.tickets, 2000 do
+    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
+    for i = 1, #waits do
+      local wait = waits[i] or ''
+      local gate = known[wait] or gateIn(wait, found.loan)
+      if not gate then return { 'desk' } end
+      known[wait] = gate
+      local place = found.places[first + i - 1]
+      if gate.isTold then isTold[place] = true end
+      if gate.num ~= '' then
+        gates[place] = gate.num
+        takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
+      end
+    end
+  end
+end
+
+local stories = {}
 local hasPasts = false
 if next(isTold) then
   local tickets, places = {}, {}
@@ -680,45 +744,13 @@ if next(isTold) then
   local found = ofMany('s', spread(tickets, 11))
   for k, i in ipairs(places) do
     local story = found[k] or ''
-    parents[i] = parentIn(story)
     -- The second letter: only the desk may give it to a worker.
     if sub(story, 2, 2) == '1' then return { 'desk' } end
-    if isTold[i] == 'marked' and (not parents[i] or string.find(story, '"traffic":', 66, true)) then return { 'desk' } end
+    if not gates[i] then parents[i] = parentIn(bodies[i]) end
+    if isTold[i] == 'marked' and (not parents[i] or string.find(bodies[i], '"traffic":', 1, true)) then return { 'desk' } end
     if hasPast(story) then
       stories[i] = story
       hasPasts = true
-    end
-  end
-end
-for i = 1, #taken do
-  if not bodies[i] then return { 'desk' } end
-end
--- Only the desk gives out what is more than a number among others.
-local gates = {}
-
--- The gate of its group, '' for none; nil for one that has more to pass.
-local function gateIn(wait, loan)
-  local kind, gated, gate = string.match(wait, '^%d+;(%d+);([01]);0;(%d*)$')
-  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
-  if loan.name ~= '' and kind ~= loan.kind then return nil end
-  if gate ~= '' and not loan.grouped then return nil end
-  return gate
-end
-
-for _, found in pairs(placed) do
-  local last, gate
-  for first = 1, #found.tickets, 2000 do
-    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
-    for i = 1, #waits do
-      if waits[i] ~= last then
-        last = waits[i]
-        gate = gateIn(last or '', found.loan)
-        if not gate then return { 'desk' } end
-      end
-      if gate ~= '' then
-        gates[found.places[first + i - 1]] = gate
-        takenIn[gate] = (takenIn[gate] or 0) + 1
-      end
     end
   end
 end
@@ -756,9 +788,13 @@ for parent, family in pairs(noted) do
 end
 
 for _, found in pairs(placed) do
-  inParts(found.tickets, 'ZREM', found.place)
-  inParts(found.tickets, 'HDEL', named('waits'))
-  if found.served then found.loan.served = math.max(found.loan.served, found.served) end
+  local size = #found.tickets
+  if size > 0 then
+    local served = tonumber(call('ZSCORE', found.place, found.tickets[size]))
+    found.loan.served = math.max(found.loan.served, served)
+    call('ZREMRANGEBYRANK', found.place, 0, size - 1)
+    inParts(found.tickets, 'HDEL', named('waits'))
+  end
 end
 for _, loan in pairs(loans) do
   if loan and loan.isTold then
@@ -804,9 +840,19 @@ if #taken > 0 then
     inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
+  local ofParent, ofGate = {}, {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = parents[i] and token .. '+' .. parents[i] or gates[i] and token .. '~' .. gates[i] or token
+    local parent, gate = parents[i], gates[i]
+    if parent then
+      ofParent[parent] = ofParent[parent] or token .. '+' .. parent
+      held[2 * i] = ofParent[parent]
+    elseif gate then
+      ofGate[gate] = ofGate[gate] or token .. '~' .. gate
+      held[2 * i] = ofGate[gate]
+    else
+      held[2 * i] = token
+    end
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)
@@ -869,9 +915,10 @@ return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and tabl
 export const insert = `
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
--- many gates), and of each the key of its group's gate and the story of its jobs; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they are due
--- ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle, rest of the body and, if it has one, team of each.
+-- many gates), and of each the key of its group's gate and what is unusual about its jobs; then groups of jobs that follow each other
+-- and are alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they
+-- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about children of it, the
+-- link to each, how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -881,7 +928,7 @@ for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local teams = {}
 local at = 8 + #own.lines
 for i = 1, tonumber(ARGV[at - 1]) do
-  teams[i] = { key = ARGV[at], story = ARGV[at + 1] }
+  teams[i] = { key = ARGV[at], unusual = ARGV[at + 1] }
   at = at + 2
 end
 local groups, handles, rests = {}, {}, {}
@@ -900,13 +947,26 @@ local function loanFor(group)
   return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
 end
 
+-- Jobs that wait for others and take more of them, by their handles: false for one that does not, or not here. Whoever has the desk for
+-- itself may be counting children.
+local parents = {}
+
+local function parentAt(handle)
+  local body, story = of('j', handle), of('s', handle)
+  if not body or isStub(body) or not story or not string.find(story, '^4.p') or not isFreeFor('') then return false end
+  local position = seqIn(body)
+  local waiting = string.match(call('HGET', named('parents'), position) or '', '^%[(%d+),null,')
+  if not waiting or waiting == '0' then return false end
+  return { position = format('%d', position), mark = parentMark(position), links = {}, ids = {} }
+end
+
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
   local group = { name = name, job = job, queue = queue, lane = tonumber(lane), line = lineName(lane, queue), first = #handles + 1 }
   group.gated, group.isTeamed = ARGV[at + 1] == '1', ARGV[at + 2] == '1'
-  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 4])
+  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 7])
   group.kind = call('HGET', named('kinds'), name)
   group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
   -- A new kind may be of a definition that has limits.
@@ -915,9 +975,16 @@ while at <= #ARGV do
     if loan == nil then return { 'desk' } end
     group.loan = loan
   end
+  local handle = ARGV[at + 4]
+  if handle ~= '' then
+    if parents[handle] == nil then parents[handle] = parentAt(handle) end
+    group.parent, group.unusual, group.link = parents[handle], ARGV[at + 5], ARGV[at + 6]
+    if not group.parent or group.due ~= '' or group.isLimited or group.loan then return { 'desk' } end
+  end
   groups[#groups + 1] = group
   local width = group.isTeamed and 3 or 2
-  for i = at + 5, at + 4 + width * group.size, width do
+  at = at + 8
+  for i = at, at + width * group.size - 1, width do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
     if group.isTeamed then
@@ -926,7 +993,7 @@ while at <= #ARGV do
       teamAt[#handles] = team
     end
   end
-  at = at + 5 + width * group.size
+  at = at + width * group.size
 end
 
 -- What is known of groups. Those that are more than tallies are for the desk; so are new ones while somebody has it for itself, for
@@ -961,11 +1028,34 @@ local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
 local known, seen = {}, {}
 local bodies = {}
-local position = call('HINCRBY', root, 'seq', #handles) - #handles
 for i = 1, #handles do
   if existing[i] or seen[handles[i]] then known[#known + 1] = i end
   seen[handles[i]] = true
 end
+
+-- Whether the parents of children may take all of them: none was there before.
+local function areLinkable()
+  if #known > 0 then return false end
+  for _, group in ipairs(groups) do
+    local parent = group.parent
+    if parent then
+      for i = group.first, group.first + group.size - 1 do
+        parent.ids[#parent.ids + 1] = idOf(handles[i])
+        parent.links[#parent.ids] = group.link
+      end
+    end
+  end
+  for _, parent in pairs(parents) do
+    local links = allOf('link:' .. parent.position, parent.ids)
+    for i = 1, #parent.ids do
+      if links[i] then return false end
+    end
+  end
+  return true
+end
+
+if next(parents) and not areLinkable() then return { 'desk' } end
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
 
 -- Whether nothing waits in any of these lines. \`keys\`: others that are not to exist either.
 local function areEmpty(lines, keys)
@@ -995,7 +1085,7 @@ end
 -- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
 -- they are sent as a message, which is not to be large.
 local function claimFor(group)
-  if #groups > 1 or group.isPaused or group.isLimited or group.size > 20 then return nil end
+  if #groups > 1 or group.isPaused or group.isLimited or group.parent or group.size > 20 then return nil end
   -- It may have been made before, and its answer got lost.
   if own.worker ~= '' then return areEmpty(own.lines, { named('l:' .. own.token) }) and own or nil end
   local bytes = 0
@@ -1030,7 +1120,7 @@ local function tallyFor(team)
   local tally = team.num and tallies[team.num]
   if not tally then
     team.num = tostring(call('HINCRBY', root, 'number', 1))
-    tally = { num = team.num, pending = 0, running = 0, tag = '0' }
+    tally = { num = team.num, pending = 0, running = 0, tag = 0 }
     tallies[team.num] = tally
     call('HSET', asTable('groups'), team.key, team.num)
     call('ZADD', named('gates:group'), team.num, team.num)
@@ -1038,6 +1128,22 @@ local function tallyFor(team)
   end
   if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
   return tally
+end
+
+-- Parents wait for as many more.
+local function link(parent)
+  local fields, ranked = {}, {}
+  for i, id in ipairs(parent.ids) do
+    fields[2 * i - 1] = id
+    fields[2 * i] = parent.links[i]
+    ranked[2 * i - 1] = 0
+    ranked[2 * i] = id
+  end
+  inParts(fields, 'HSET', named('link:' .. parent.position))
+  inParts(ranked, 'ZADD', named('linked:' .. parent.position))
+  local waiting, state = string.match(call('HGET', named('parents'), parent.position), '^%[(%d+)(,.*)$')
+  state = string.gsub(state, '(\\\\"size\\\\":)(%d+)', function(name, size) return name .. format('%d', size + #parent.ids) end)
+  call('HSET', named('parents'), parent.position, '[' .. format('%d', waiting + #parent.ids) .. state)
 end
 
 -- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. \`members\`: their teams.
@@ -1048,13 +1154,13 @@ local function standIn(loan, kind, tickets, members)
     local team, turn = members[i], nil
     if team then
       local tally = tallyFor(team)
-      turn = format('%.17g', math.max(loan.served, tonumber(tally.tag)) + 1)
+      turn = math.max(loan.served, tally.tag) + 1
       tally.tag = turn
       tally.pending = tally.pending + 1
       team.wait = team.wait or waitText(loan, kind, team.num)
     else
       loan.tag = math.max(loan.tag, loan.served) + 1
-      turn = format('%.17g', loan.tag)
+      turn = loan.tag
     end
     scored[2 * i - 1] = turn
     scored[2 * i] = ticket
@@ -1077,24 +1183,22 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  local tickets, new, members, stories = {}, {}, {}, {}
+  if group.parent then tail = tail .. '+' .. group.parent.position .. group.unusual end
+  local tickets, new, members = {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then
       local seq = format('%011x', position + i)
       if #known > 0 then added[#added + 1] = handles[i] end
-      bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
+      local team = teamAt[i]
+      bodies[#bodies + 1] = head .. seq .. (team and tail .. team.unusual or tail) .. rests[i]
       tickets[#tickets + 1] = seq .. handles[i]
       new[#new + 1] = handles[i]
-      if group.isTeamed then
-        members[#new] = teamAt[i]
-        stories[#new] = teamAt[i].story
-      end
+      members[#new] = team
     end
   end
-  if #stories > 0 then putMany('s', spread(new, 0), stories) end
   if dueAt > now then
     isLater = true
-    local scored, later = {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;'
     for i, ticket in ipairs(tickets) do
       scored[2 * i - 1] = dueAt
       scored[2 * i] = ticket
@@ -1111,7 +1215,12 @@ for _, group in ipairs(groups) do
       if group.loan and (group.isTeamed or group.loan.name ~= '') then
         standIn(group.loan, kind, tickets, members)
       else
-        inParts(tickets, 'RPUSH', named('line:' .. group.line))
+        local entries = tickets
+        if group.parent then
+          entries = {}
+          for i, ticket in ipairs(tickets) do entries[i] = ticket .. group.parent.mark end
+        end
+        inParts(entries, 'RPUSH', named('line:' .. group.line))
       end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])
@@ -1121,6 +1230,7 @@ for _, group in ipairs(groups) do
 end
 putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 if #teams > 0 then keepTallies(tallies) end
+for _, parent in pairs(parents) do link(parent) end
 
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end
@@ -1179,7 +1289,7 @@ local function talliesOf(nums)
     if not texts[i] then return nil end
     local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
     local num = nums[i]
-    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tag, rest = rest }
+    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tonumber(tag), rest = rest }
   end
   return found
 end
@@ -1198,7 +1308,7 @@ local function keepTallies(tallies)
   for num, tally in pairs(tallies) do
     if tally.pending + tally.running > 0 then
       fields[#fields + 1] = num
-      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. tally.tag .. tally.rest
+      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. format('%.17g', tally.tag) .. tally.rest
     else
       local key = keyOf(tally)
       call('HDEL', named('tallies'), num)
@@ -1297,10 +1407,6 @@ local function behind(set, rank, member, size)
   return found
 end
 
-local function withoutMark(entry)
-  return (string.gsub(entry, '%*$', ''))
-end
-
 -- Where in a list the first position behind this one is: lists are in the order of positions.
 local function indexBehind(line, ticket)
   local low, high = 0, call('LLEN', line)
@@ -1321,7 +1427,7 @@ local function ticketsInLine(name, position, size)
     if #page == 0 then break end
     at = at + #page
     local tickets = {}
-    for i, entry in ipairs(page) do tickets[i] = withoutMark(entry) end
+    for i, entry in ipairs(page) do tickets[i] = ticketIn(entry) end
     local gone = {}
     for first = 1, #tickets, 1000 do
       local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
@@ -1347,10 +1453,10 @@ local function ticketsInLine(name, position, size)
 end
 
 local function parentsOf(handle)
-  local story = of('s', handle)
-  if not story or not string.find(story, '"parents":[{', 1, true) then return {} end
-  local rest = cjson.decode(string.match(story, '^[^;]*;[^;]*;[^;]*;(.*)$'))
-  return rest.family and rest.family.parents or {}
+  local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\\n]*)\\n')
+  if not unusual or not string.find(unusual, '"parents":[{', 1, true) then return {} end
+  local family = cjson.decode(unusual).family
+  return family and family.parents or {}
 end
 
 local function heldUnder(token)
@@ -1574,9 +1680,12 @@ answers.positionsOf = function(...)
   return found
 end
 
-local function linkOf(parent, child)
+-- Links are told as three values each: the position of the parent, the child, and the link itself.
+local function addLink(links, parent, child)
   local body = bodyOf(parent)
-  return body and call('HGET', named('link:' .. seqIn(body)), child)
+  local link = body and call('HGET', named('link:' .. seqIn(body)), child)
+  if not link then return end
+  for _, value in ipairs({ seqIn(body), child, link }) do links[#links + 1] = value end
 end
 
 -- Parents of jobs, and the links to them; values are a handle and the id of each.
@@ -1588,7 +1697,7 @@ answers.kin = function(...)
       local handle = handleOfId(parent.id)
       if not seen[handle] then parents[#parents + 1] = handle end
       seen[handle] = true
-      links[#links + 1] = linkOf(handle, values[i + 1]) or nil
+      addLink(links, handle, values[i + 1])
     end
   end
   return { jobsOf(parents), links }
@@ -1598,7 +1707,7 @@ end
 answers.ties = function(...)
   local links = {}
   local values = { ... }
-  for i = 1, #values, 2 do links[#links + 1] = linkOf(values[i], values[i + 1]) or nil end
+  for i = 1, #values, 2 do addLink(links, values[i], values[i + 1]) end
   return links
 end
 
@@ -1634,13 +1743,16 @@ answers.activeGates = function()
   return gatesOf(call('ZRANGE', named('activegates'), 0, -1))
 end
 
+-- Behind a child, in the order of their ids: each child and the link to it.
 answers.links = function(parent, child, size)
-  local children = call('ZRANGEBYLEX', named('linked:' .. parent), '(' .. child, '+', 'LIMIT', 0, size)
-  if child == '' then children = call('ZRANGEBYLEX', named('linked:' .. parent), '-', '+', 'LIMIT', 0, size) end
+  local from = child == '' and '-' or '(' .. child
+  local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
   local rows = {}
   for first = 1, #children, 1000 do
-    for _, row in ipairs(call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))) do
-      rows[#rows + 1] = row
+    local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
+    for i, link in ipairs(links) do
+      rows[#rows + 1] = children[first + i - 1]
+      rows[#rows + 1] = link
     end
   end
   return rows
@@ -1948,6 +2060,16 @@ checks.parent = function(position, text)
   if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
+-- A parent has never had these children: they may have ended, and be forgotten.
+checks.unlinked = function(position, ...)
+  local links = named('link:' .. position)
+  if call('EXISTS', links) == 0 then return end
+  local found = call('HMGET', links, ...)
+  for i = 1, #found do
+    if found[i] then return 'MRKNOWN a child was there before' end
+  end
+end
+
 -- Tickets, or what comes \`at\` that place of each job's values.
 local function every(values, size, at)
   local found = {}
@@ -1978,7 +2100,7 @@ local function joinLine(line, tickets, mark)
   local behind = {}
   for _, ticket in ipairs(tickets) do
     if last < ticket then
-      behind[#behind + 1] = ticket .. mark
+      behind[#behind + 1] = mark == '' and ticket or ticket .. mark
       last = ticket
     else
       call('ZADD', named('back:' .. line), 0, ticket)
@@ -1987,16 +2109,16 @@ local function joinLine(line, tickets, mark)
   inParts(behind, 'RPUSH', list)
 end
 
--- New jobs that have the same story, and stand in the same line if any: their tickets and bodies.
-checks.add = function(_, _, ...)
+-- New jobs that have the same story, and stand in the same line if any, with the same mark: their tickets and bodies.
+checks.add = function(_, _, _, ...)
   return areNew(every({ ... }, 2, 1))
 end
 
-deeds.add = function(story, line, ...)
+deeds.add = function(story, line, mark, ...)
   local values = { ... }
   local tickets = every(values, 2, 1)
   put(tickets, every(values, 2, 2), story)
-  if line ~= '' then joinLine(line, tickets, story == '' and '' or '*') end
+  if line ~= '' then joinLine(line, tickets, mark) end
 end
 
 -- The same of jobs that have to pass the same gates; with their turns.
@@ -2161,7 +2283,7 @@ deeds.trimLine = function(line)
     local heads = call('LRANGE', list, 0, 99)
     if #heads == 0 then return end
     local tickets = {}
-    for i, entry in ipairs(heads) do tickets[i] = (string.gsub(entry, '%*$', '')) end
+    for i, entry in ipairs(heads) do tickets[i] = ticketIn(entry) end
     local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
     local size = 0
     while size < #heads and gone[size + 1] == 1 do size = size + 1 end
@@ -2290,8 +2412,8 @@ end
 deeds.forgetFans = function(parent)
   local rows = call('HGETALL', named('link:' .. parent))
   for i = 1, #rows, 2 do
-    local fan = cjson.decode(rows[i + 1]).fan
-    if fan and fan ~= cjson.null then
+    -- See link-text.ts.
+    if string.find(rows[i + 1], '^[^;]*;"') then
       call('HDEL', named('link:' .. parent), rows[i])
       call('ZREM', named('linked:' .. parent), rows[i])
     end

@@ -1,11 +1,10 @@
 import type { StoredJob } from '../page/job-row.js'
 
 /**
- * What `s` has of a job: what happened to it, or is unusual about it. A job that waits for its first run and nothing else
- * has none. The first three letters are for the scripts: the number of its state, whether it is special, whether it is a parent.
+ * What `s` has of a job: what happened to it, or how it is to be treated. `rest`: where it is no more what it was from the beginning,
+ * which its body tells. A job that waits for its first run and nothing else has none. The first three letters are for the scripts: the number of its state, whether it is special, whether it is a parent.
  */
-export interface Story
-  extends Pick<StoredJob, 'state' | 'special' | 'rank' | 'finished_at' | 'child_of' | 'rest'> {
+export interface Story extends Pick<StoredJob, 'state' | 'special' | 'rank' | 'finished_at' | 'rest'> {
   readonly isParent: boolean
 }
 
@@ -20,7 +19,6 @@ export function writeStory(story: Story): string {
 function isAlike(a: Story, b: Story): boolean {
   return (
     a.rank === b.rank &&
-    a.child_of === b.child_of &&
     a.finished_at === b.finished_at &&
     a.state === b.state &&
     a.special === b.special &&
@@ -29,24 +27,22 @@ function isAlike(a: Story, b: Story): boolean {
   )
 }
 
-function textOf({ state, special, isParent, rank, finished_at, child_of, rest }: Story): string {
+function textOf({ state, special, isParent, rank, finished_at, rest }: Story): string {
   const letters = `${state}${special ? 1 : 0}${isParent ? 'p' : '-'}`
-  return `${`${letters}${rank ?? ''}`.padEnd(65)};${finished_at ?? ''};${child_of ?? ''};${rest ?? ''}`
+  return `${`${letters}${rank ?? ''}`.padEnd(65)};${finished_at ?? ''};${rest ?? ''}`
 }
 
 export function readStory(text: string): Story {
   if (text === '') return untold
   const a = text.indexOf(';')
   const b = text.indexOf(';', a + 1)
-  const c = text.indexOf(';', b + 1)
   return {
     state: Number(text[0]),
     special: text[1] === '1',
     isParent: text[2] === 'p',
     rank: numberIn(text.slice(3, a).trimEnd()),
     finished_at: numberIn(text.slice(a + 1, b)),
-    child_of: numberIn(text.slice(b + 1, c)),
-    rest: text.slice(c + 1) || null,
+    rest: text.slice(b + 1) || null,
   }
 }
 
@@ -56,7 +52,6 @@ export const untold: Story = {
   isParent: false,
   rank: null,
   finished_at: null,
-  child_of: null,
   rest: null,
 }
 

@@ -104,6 +104,26 @@ export function familyLivesTests(test: Test): void {
     assert.equal(await exists(store, child.id), false)
   })
 
+  test('a child that was forgotten is not added again to a parent that waits for others', async ({
+    store,
+  }) => {
+    const root = parent()
+    const [child, other] = [childOf([root]), childOf([root])]
+    await store.insert([root, child, other])
+    const jobs = await claim(store, 2)
+    await settle(
+      store,
+      jobs.find(({ id }) => id === child.id) as ClaimedJob,
+      complete(undefined, { ...retention, completed: 0 }),
+    )
+    for (let time = 0; time < 2; time++) {
+      const [again] = await store.insert([child])
+      assert.equal(again?.status, 'duplicate')
+    }
+    assert.equal((await read(store, root.id)).family?.waiting, 1)
+    assert.equal(await exists(store, child.id), false)
+  })
+
   for (const [name, outcome] of [
     ['completed', complete()],
     ['dead', die()],

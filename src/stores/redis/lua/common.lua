@@ -4,10 +4,11 @@
 -- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
 -- A job's handle is what it is stored by; see ticket.ts. Its first eleven characters name the hashes that the job is in:
---   j  what it is          kind;seq;created;attempts;crashes;extras\ninput
---   s  what happened to it, or is unusual about it; see story.ts
+--   j  what it is          kind;seq;created;[+parent][unusual\n]attempts;crashes;extras\ninput; see body.ts
+--   s  what happened to it, or how it is to be treated; see story.ts
 --   d  how it completed    started;finished;expires;result
--- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position.
+-- A ticket is a job's position, in eleven hexadecimal digits, followed by its handle: tickets sort by position. In the list of a line,
+-- one of a job that has a story is followed by a star; one of a child that has none, by the position of its parent and a tilde.
 local root = KEYS[1]
 local call = redis.call
 local sub, byte, format = string.sub, string.byte, string.format
@@ -148,8 +149,20 @@ local function claimIn(value)
 end
 
 -- The position of the parent of a child that is otherwise plain.
-local function parentIn(story)
-  return string.match(story, '^[^;]*;[^;]*;(%d+);')
+local function parentIn(body)
+  return string.match(body, '^%d+;%x+;[^;]*;%+(%d+)')
+end
+
+-- The ticket of an entry in the list of a line, and its mark.
+local function ticketIn(entry)
+  local mark = byte(entry, -1)
+  if mark == 42 then return sub(entry, 1, -2), '*' end
+  if mark == 126 then return sub(entry, 1, -13), sub(entry, -12) end
+  return entry, ''
+end
+
+local function parentMark(position)
+  return format('%011x', position) .. '~'
 end
 
 local function seqIn(body)

@@ -64,27 +64,38 @@ local function childEnds(parent, ticket, result)
   family.results[#family.ids] = result
 end
 
--- How the links to them are to be written, and what is kept of their parent. False if only the desk can: it was the last one, or
--- something else is unusual.
-local openEnd = '"ended_at":null,"result":null'
-
+-- How the links to them are to be written (see link-text.ts), and what is kept of their parent. False if only the desk can: it was the
+-- last one, or something else is unusual.
 local function noteEnds(parent, family, now)
   local waiting, rest = string.match(call('HGET', named('parents'), parent) or '', '^%[(%d+)(,.*)$')
   if not waiting or tonumber(waiting) <= #family.ids then return false end
   family.row = '[' .. format('%d', waiting - #family.ids) .. rest
-  local ended = '"ended_at":' .. format('%.17g', now) .. ',"result":'
+  local ended = format('%.17g', now)
   for first = 1, #family.ids, 1000 do
     local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
     for i = 1, #rows do
       local row, at = rows[i], first + i - 1
-      local from, to = string.find(row or '', openEnd, 1, true)
-      if not from or string.find(row, '\\"end\\":', 1, true) then return false end
-      local result = family.results[at] ~= '' and cjson.encode(family.results[at]) or 'null'
+      -- It begins with its end, if there is one.
+      if not row or byte(row) ~= 59 then return false end
+      local result = family.results[at]
       family.links[2 * at - 1] = family.ids[at]
-      family.links[2 * at] = sub(row, 1, from - 1) .. ended .. result .. sub(row, to + 1)
+      family.links[2 * at] = result == '' and ended .. row or ended .. row .. '\n' .. result
     end
   end
   return true
+end
+
+-- What `running` has of jobs of a claim behind its token: most have the same as others.
+local notes = {}
+
+local function noteOf(found, token)
+  local note = notes[found]
+  if note == nil then
+    local mark = string.match(found, '^[*+~]', #token + 1)
+    note = mark ~= nil and sub(found, 1, #token) == token and { mark = mark, told = sub(found, #token + 2) }
+    notes[found] = note
+  end
+  if note then return note.mark, note.told end
 end
 
 -- First everything is looked at, so that nothing has been written if it is for the desk.
@@ -109,7 +120,7 @@ while ended < endCount do
   if loan == false then return { 'desk' } end
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
-  local tickets, special, child, team, held = {}, token .. '*', token .. '+', token .. '~', 0
+  local tickets, held = {}, 0
   local hasTeam = false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
@@ -117,18 +128,18 @@ while ended < endCount do
     for i = 1, #tokens do
       local place = from + i - 1
       local found = isOwn and tokens[i]
-      if found == special then return { 'desk' } end
-      local mark = found and found ~= token and sub(found, 1, #child)
-      if found == token or mark and (mark == child or mark == team) then
+      local mark, told
+      if found == token then mark = '' elseif found then mark, told = noteOf(found, token) end
+      if mark == '*' then return { 'desk' } end
+      if mark then
         held = held + 1
         tickets[held] = given[place]
         if group.resultAt then group.resultAt[held] = ARGV[at + place - 1] end
-        if mark == team then
-          local gate = sub(found, #team + 1)
-          endedIn[gate] = (endedIn[gate] or 0) + 1
+        if mark == '~' then
+          endedIn[told] = (endedIn[told] or 0) + 1
           hasTeam = true
-        elseif mark then
-          childEnds(sub(found, #child + 1), given[place], group.results > 0 and ARGV[at + place - 1] or '')
+        elseif mark == '+' then
+          childEnds(told, given[place], group.results > 0 and ARGV[at + place - 1] or '')
         end
       else
         lost[#lost + 1] = ended + place
@@ -228,8 +239,25 @@ for _, pick in ipairs(picks) do
     break
   end
 end
--- Which of those that are taken have a story: those that came back, and children.
-local taken, isTold = {}, {}
+-- Those that are taken; which of them may have a story, and the positions of the parents of children that have none.
+local taken, isTold, parents = {}, {}, {}
+
+-- The position of a parent by its mark: most have the same as others.
+local positions = {}
+
+local function parentAt(mark)
+  local position = positions[mark] or format('%d', tonumber(sub(mark, 1, 11), 16))
+  positions[mark] = position
+  return position
+end
+
+-- Takes an entry of a list.
+local function takeEntry(entry)
+  local ticket, mark = ticketIn(entry)
+  local at = #taken + 1
+  taken[at] = ticket
+  if mark == '*' then isTold[at] = 'marked' elseif mark ~= '' then parents[at] = parentAt(mark) end
+end
 
 local function lineAt(name)
   local line = lines[name]
@@ -249,7 +277,7 @@ local function headOf(line, want)
     local ahead = {}
     if hasGone and #found > 0 then
       local tickets = {}
-      for i, entry in ipairs(found) do tickets[i] = (string.gsub(entry, '%*$', '')) end
+      for i, entry in ipairs(found) do tickets[i] = ticketIn(entry) end
       local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
       line.gone = line.gone or {}
       for i, entry in ipairs(found) do
@@ -273,14 +301,8 @@ end
 -- Where nobody is gone and nobody has come back, the heads of the list are what is next.
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
-  for i = 1, #heads do
-    if byte(heads[i], -1) == 42 then
-      heads[i] = sub(heads[i], 1, -2)
-      isTold[#taken + i] = 'marked'
-    end
-  end
   line.at = line.at + #heads
-  if #taken == 0 then taken = heads else for i = 1, #heads do taken[#taken + 1] = heads[i] end end
+  for i = 1, #heads do takeEntry(heads[i]) end
   return #heads
 end
 
@@ -291,15 +313,13 @@ local function takePlaced(pick, want)
   local found = placed[pick] or { tickets = {}, places = {}, loan = pick.loan, place = pick.place }
   placed[pick] = found
   local at = #found.tickets
-  local heads = call('ZRANGE', pick.place, at, at + want - 1, 'WITHSCORES')
-  for i = 1, #heads, 2 do
-    found.tickets[#found.tickets + 1] = heads[i]
+  local heads = call('ZRANGE', pick.place, at, at + want - 1)
+  for i = 1, #heads do
+    found.tickets[at + i] = heads[i]
     taken[#taken + 1] = heads[i]
-    found.places[#found.tickets] = #taken
-    isTold[#taken] = 'placed'
-    found.served = tonumber(heads[i + 1])
+    found.places[at + i] = #taken
   end
-  return #heads / 2
+  return #heads
 end
 
 local function take(pick, want)
@@ -314,14 +334,10 @@ local function take(pick, want)
       line.nextBack = line.nextBack + 1
       line.takenBack[#line.takenBack + 1] = back
       taken[#taken + 1] = back
-      isTold[#taken] = 'back'
+      isTold[#taken] = true
     elseif head then
       line.next = line.next + 1
-      if byte(head, -1) == 42 then
-        head = sub(head, 1, -2)
-        isTold[#taken + 1] = 'marked'
-      end
-      taken[#taken + 1] = head
+      takeEntry(head)
     else
       break
     end
@@ -359,7 +375,42 @@ end
 if nextDue and shared > 0 then return { 'desk' } end
 
 local bodies = #taken > 0 and ofMany('j', spread(taken, 11)) or {}
-local stories, parents = {}, {}
+for i = 1, #taken do
+  if not bodies[i] then return { 'desk' } end
+end
+
+-- Of jobs that have to pass gates: the gate of the group, '' for none, and whether there is a story; nil for one that only the desk
+-- gives out, because it is more than a number among others.
+local gates = {}
+
+local function gateIn(wait, loan)
+  local kind, gated, look, gate = string.match(wait, '^%d+;(%d+);([01]);([02]);(%d*)$')
+  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
+  if loan.name ~= '' and kind ~= loan.kind then return nil end
+  if gate ~= '' and not loan.grouped then return nil end
+  return { num = gate, isTold = look == '2' }
+end
+
+for _, found in pairs(placed) do
+  local known = {}
+  for first = 1, #found.tickets, 2000 do
+    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
+    for i = 1, #waits do
+      local wait = waits[i] or ''
+      local gate = known[wait] or gateIn(wait, found.loan)
+      if not gate then return { 'desk' } end
+      known[wait] = gate
+      local place = found.places[first + i - 1]
+      if gate.isTold then isTold[place] = true end
+      if gate.num ~= '' then
+        gates[place] = gate.num
+        takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
+      end
+    end
+  end
+end
+
+local stories = {}
 local hasPasts = false
 if next(isTold) then
   local tickets, places = {}, {}
@@ -372,45 +423,13 @@ if next(isTold) then
   local found = ofMany('s', spread(tickets, 11))
   for k, i in ipairs(places) do
     local story = found[k] or ''
-    parents[i] = parentIn(story)
     -- The second letter: only the desk may give it to a worker.
     if sub(story, 2, 2) == '1' then return { 'desk' } end
-    if isTold[i] == 'marked' and (not parents[i] or string.find(story, '"traffic":', 66, true)) then return { 'desk' } end
+    if not gates[i] then parents[i] = parentIn(bodies[i]) end
+    if isTold[i] == 'marked' and (not parents[i] or string.find(bodies[i], '"traffic":', 1, true)) then return { 'desk' } end
     if hasPast(story) then
       stories[i] = story
       hasPasts = true
-    end
-  end
-end
-for i = 1, #taken do
-  if not bodies[i] then return { 'desk' } end
-end
--- Only the desk gives out what is more than a number among others.
-local gates = {}
-
--- The gate of its group, '' for none; nil for one that has more to pass.
-local function gateIn(wait, loan)
-  local kind, gated, gate = string.match(wait, '^%d+;(%d+);([01]);0;(%d*)$')
-  if not kind or gated ~= (loan.name == '' and '0' or '1') then return nil end
-  if loan.name ~= '' and kind ~= loan.kind then return nil end
-  if gate ~= '' and not loan.grouped then return nil end
-  return gate
-end
-
-for _, found in pairs(placed) do
-  local last, gate
-  for first = 1, #found.tickets, 2000 do
-    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
-    for i = 1, #waits do
-      if waits[i] ~= last then
-        last = waits[i]
-        gate = gateIn(last or '', found.loan)
-        if not gate then return { 'desk' } end
-      end
-      if gate ~= '' then
-        gates[found.places[first + i - 1]] = gate
-        takenIn[gate] = (takenIn[gate] or 0) + 1
-      end
     end
   end
 end
@@ -448,9 +467,13 @@ for parent, family in pairs(noted) do
 end
 
 for _, found in pairs(placed) do
-  inParts(found.tickets, 'ZREM', found.place)
-  inParts(found.tickets, 'HDEL', named('waits'))
-  if found.served then found.loan.served = math.max(found.loan.served, found.served) end
+  local size = #found.tickets
+  if size > 0 then
+    local served = tonumber(call('ZSCORE', found.place, found.tickets[size]))
+    found.loan.served = math.max(found.loan.served, served)
+    call('ZREMRANGEBYRANK', found.place, 0, size - 1)
+    inParts(found.tickets, 'HDEL', named('waits'))
+  end
 end
 for _, loan in pairs(loans) do
   if loan and loan.isTold then
@@ -496,9 +519,19 @@ if #taken > 0 then
     inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
+  local ofParent, ofGate = {}, {}
   for i, ticket in ipairs(taken) do
     held[2 * i - 1] = ticket
-    held[2 * i] = parents[i] and token .. '+' .. parents[i] or gates[i] and token .. '~' .. gates[i] or token
+    local parent, gate = parents[i], gates[i]
+    if parent then
+      ofParent[parent] = ofParent[parent] or token .. '+' .. parent
+      held[2 * i] = ofParent[parent]
+    elseif gate then
+      ofGate[gate] = ofGate[gate] or token .. '~' .. gate
+      held[2 * i] = ofGate[gate]
+    else
+      held[2 * i] = token
+    end
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)

@@ -1,8 +1,9 @@
 -- Adds plain jobs. ARGV: now, this process's ear or '', the claim of an idle worker of this process that they may be given to: worker
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
--- many gates), and of each the key of its group's gate and the story of its jobs; then groups of jobs that follow each other and are
--- alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they are due
--- ('' at once, '+ms' later, 'ms' at that time), how many they are, then handle, rest of the body and, if it has one, team of each.
+-- many gates), and of each the key of its group's gate and what is unusual about its jobs; then groups of jobs that follow each other
+-- and are alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they
+-- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about children of it, the
+-- link to each, how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -12,7 +13,7 @@ for i = 1, tonumber(ARGV[6]) do own.lines[i] = ARGV[6 + i] end
 local teams = {}
 local at = 8 + #own.lines
 for i = 1, tonumber(ARGV[at - 1]) do
-  teams[i] = { key = ARGV[at], story = ARGV[at + 1] }
+  teams[i] = { key = ARGV[at], unusual = ARGV[at + 1] }
   at = at + 2
 end
 local groups, handles, rests = {}, {}, {}
@@ -31,13 +32,26 @@ local function loanFor(group)
   return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
 end
 
+-- Jobs that wait for others and take more of them, by their handles: false for one that does not, or not here. Whoever has the desk for
+-- itself may be counting children.
+local parents = {}
+
+local function parentAt(handle)
+  local body, story = of('j', handle), of('s', handle)
+  if not body or isStub(body) or not story or not string.find(story, '^4.p') or not isFreeFor('') then return false end
+  local position = seqIn(body)
+  local waiting = string.match(call('HGET', named('parents'), position) or '', '^%[(%d+),null,')
+  if not waiting or waiting == '0' then return false end
+  return { position = format('%d', position), mark = parentMark(position), links = {}, ids = {} }
+end
+
 while at <= #ARGV do
   local name = ARGV[at]
   local lane, queue, job = string.match(name, '^(%d+):([^:]*):(.*)$')
   local flags = call('HGET', named('queues'), queue)
   local group = { name = name, job = job, queue = queue, lane = tonumber(lane), line = lineName(lane, queue), first = #handles + 1 }
   group.gated, group.isTeamed = ARGV[at + 1] == '1', ARGV[at + 2] == '1'
-  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 4])
+  group.due, group.size = ARGV[at + 3], tonumber(ARGV[at + 7])
   group.kind = call('HGET', named('kinds'), name)
   group.isPaused, group.isLimited = flags and isPaused(flags), flags and isLimited(flags)
   -- A new kind may be of a definition that has limits.
@@ -46,9 +60,16 @@ while at <= #ARGV do
     if loan == nil then return { 'desk' } end
     group.loan = loan
   end
+  local handle = ARGV[at + 4]
+  if handle ~= '' then
+    if parents[handle] == nil then parents[handle] = parentAt(handle) end
+    group.parent, group.unusual, group.link = parents[handle], ARGV[at + 5], ARGV[at + 6]
+    if not group.parent or group.due ~= '' or group.isLimited or group.loan then return { 'desk' } end
+  end
   groups[#groups + 1] = group
   local width = group.isTeamed and 3 or 2
-  for i = at + 5, at + 4 + width * group.size, width do
+  at = at + 8
+  for i = at, at + width * group.size - 1, width do
     handles[#handles + 1] = ARGV[i]
     rests[#rests + 1] = ARGV[i + 1]
     if group.isTeamed then
@@ -57,7 +78,7 @@ while at <= #ARGV do
       teamAt[#handles] = team
     end
   end
-  at = at + 5 + width * group.size
+  at = at + width * group.size
 end
 
 -- What is known of groups. Those that are more than tallies are for the desk; so are new ones while somebody has it for itself, for
@@ -92,11 +113,34 @@ local spreads = spread(handles, 0)
 local existing = ofMany('j', spreads)
 local known, seen = {}, {}
 local bodies = {}
-local position = call('HINCRBY', root, 'seq', #handles) - #handles
 for i = 1, #handles do
   if existing[i] or seen[handles[i]] then known[#known + 1] = i end
   seen[handles[i]] = true
 end
+
+-- Whether the parents of children may take all of them: none was there before.
+local function areLinkable()
+  if #known > 0 then return false end
+  for _, group in ipairs(groups) do
+    local parent = group.parent
+    if parent then
+      for i = group.first, group.first + group.size - 1 do
+        parent.ids[#parent.ids + 1] = idOf(handles[i])
+        parent.links[#parent.ids] = group.link
+      end
+    end
+  end
+  for _, parent in pairs(parents) do
+    local links = allOf('link:' .. parent.position, parent.ids)
+    for i = 1, #parent.ids do
+      if links[i] then return false end
+    end
+  end
+  return true
+end
+
+if next(parents) and not areLinkable() then return { 'desk' } end
+local position = call('HINCRBY', root, 'seq', #handles) - #handles
 
 -- Whether nothing waits in any of these lines. `keys`: others that are not to exist either.
 local function areEmpty(lines, keys)
@@ -126,7 +170,7 @@ end
 -- Whose the jobs are from the beginning, if they are few (see boarding.ts), alike, all new, and nobody was there before them. To others
 -- they are sent as a message, which is not to be large.
 local function claimFor(group)
-  if #groups > 1 or group.isPaused or group.isLimited or group.size > 20 then return nil end
+  if #groups > 1 or group.isPaused or group.isLimited or group.parent or group.size > 20 then return nil end
   -- It may have been made before, and its answer got lost.
   if own.worker ~= '' then return areEmpty(own.lines, { named('l:' .. own.token) }) and own or nil end
   local bytes = 0
@@ -161,7 +205,7 @@ local function tallyFor(team)
   local tally = team.num and tallies[team.num]
   if not tally then
     team.num = tostring(call('HINCRBY', root, 'number', 1))
-    tally = { num = team.num, pending = 0, running = 0, tag = '0' }
+    tally = { num = team.num, pending = 0, running = 0, tag = 0 }
     tallies[team.num] = tally
     call('HSET', asTable('groups'), team.key, team.num)
     call('ZADD', named('gates:group'), team.num, team.num)
@@ -169,6 +213,22 @@ local function tallyFor(team)
   end
   if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
   return tally
+end
+
+-- Parents wait for as many more.
+local function link(parent)
+  local fields, ranked = {}, {}
+  for i, id in ipairs(parent.ids) do
+    fields[2 * i - 1] = id
+    fields[2 * i] = parent.links[i]
+    ranked[2 * i - 1] = 0
+    ranked[2 * i] = id
+  end
+  inParts(fields, 'HSET', named('link:' .. parent.position))
+  inParts(ranked, 'ZADD', named('linked:' .. parent.position))
+  local waiting, state = string.match(call('HGET', named('parents'), parent.position), '^%[(%d+)(,.*)$')
+  state = string.gsub(state, '(\\"size\\":)(%d+)', function(name, size) return name .. format('%d', size + #parent.ids) end)
+  call('HSET', named('parents'), parent.position, '[' .. format('%d', waiting + #parent.ids) .. state)
 end
 
 -- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. `members`: their teams.
@@ -179,13 +239,13 @@ local function standIn(loan, kind, tickets, members)
     local team, turn = members[i], nil
     if team then
       local tally = tallyFor(team)
-      turn = format('%.17g', math.max(loan.served, tonumber(tally.tag)) + 1)
+      turn = math.max(loan.served, tally.tag) + 1
       tally.tag = turn
       tally.pending = tally.pending + 1
       team.wait = team.wait or waitText(loan, kind, team.num)
     else
       loan.tag = math.max(loan.tag, loan.served) + 1
-      turn = format('%.17g', loan.tag)
+      turn = loan.tag
     end
     scored[2 * i - 1] = turn
     scored[2 * i] = ticket
@@ -208,24 +268,22 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  local tickets, new, members, stories = {}, {}, {}, {}
+  if group.parent then tail = tail .. '+' .. group.parent.position .. group.unusual end
+  local tickets, new, members = {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then
       local seq = format('%011x', position + i)
       if #known > 0 then added[#added + 1] = handles[i] end
-      bodies[#bodies + 1] = head .. seq .. tail .. rests[i]
+      local team = teamAt[i]
+      bodies[#bodies + 1] = head .. seq .. (team and tail .. team.unusual or tail) .. rests[i]
       tickets[#tickets + 1] = seq .. handles[i]
       new[#new + 1] = handles[i]
-      if group.isTeamed then
-        members[#new] = teamAt[i]
-        stories[#new] = teamAt[i].story
-      end
+      members[#new] = team
     end
   end
-  if #stories > 0 then putMany('s', spread(new, 0), stories) end
   if dueAt > now then
     isLater = true
-    local scored, later = {}, padded('10-' .. format('%.17g', dueAt)) .. ';;;'
+    local scored, stories, later = {}, {}, padded('10-' .. format('%.17g', dueAt)) .. ';;'
     for i, ticket in ipairs(tickets) do
       scored[2 * i - 1] = dueAt
       scored[2 * i] = ticket
@@ -242,7 +300,12 @@ for _, group in ipairs(groups) do
       if group.loan and (group.isTeamed or group.loan.name ~= '') then
         standIn(group.loan, kind, tickets, members)
       else
-        inParts(tickets, 'RPUSH', named('line:' .. group.line))
+        local entries = tickets
+        if group.parent then
+          entries = {}
+          for i, ticket in ipairs(tickets) do entries[i] = ticket .. group.parent.mark end
+        end
+        inParts(entries, 'RPUSH', named('line:' .. group.line))
       end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])
@@ -252,6 +315,7 @@ for _, group in ipairs(groups) do
 end
 putMany('j', #known > 0 and spread(added, 0) or spreads, bodies)
 if #teams > 0 then keepTallies(tallies) end
+for _, parent in pairs(parents) do link(parent) end
 
 -- Ears go by the server's own time.
 if isLater then tell(ARGV[2], '!', clock('')) end

@@ -48,7 +48,7 @@ local function talliesOf(nums)
     if not texts[i] then return nil end
     local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
     local num = nums[i]
-    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tag, rest = rest }
+    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tonumber(tag), rest = rest }
   end
   return found
 end
@@ -67,7 +67,7 @@ local function keepTallies(tallies)
   for num, tally in pairs(tallies) do
     if tally.pending + tally.running > 0 then
       fields[#fields + 1] = num
-      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. tally.tag .. tally.rest
+      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. format('%.17g', tally.tag) .. tally.rest
     else
       local key = keyOf(tally)
       call('HDEL', named('tallies'), num)

@@ -70,10 +70,6 @@ local function behind(set, rank, member, size)
   return found
 end
 
-local function withoutMark(entry)
-  return (string.gsub(entry, '%*$', ''))
-end
-
 -- Where in a list the first position behind this one is: lists are in the order of positions.
 local function indexBehind(line, ticket)
   local low, high = 0, call('LLEN', line)
@@ -94,7 +90,7 @@ local function ticketsInLine(name, position, size)
     if #page == 0 then break end
     at = at + #page
     local tickets = {}
-    for i, entry in ipairs(page) do tickets[i] = withoutMark(entry) end
+    for i, entry in ipairs(page) do tickets[i] = ticketIn(entry) end
     local gone = {}
     for first = 1, #tickets, 1000 do
       local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
@@ -120,10 +116,10 @@ local function ticketsInLine(name, position, size)
 end
 
 local function parentsOf(handle)
-  local story = of('s', handle)
-  if not story or not string.find(story, '"parents":[{', 1, true) then return {} end
-  local rest = cjson.decode(string.match(story, '^[^;]*;[^;]*;[^;]*;(.*)$'))
-  return rest.family and rest.family.parents or {}
+  local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\n]*)\n')
+  if not unusual or not string.find(unusual, '"parents":[{', 1, true) then return {} end
+  local family = cjson.decode(unusual).family
+  return family and family.parents or {}
 end
 
 local function heldUnder(token)
@@ -347,9 +343,12 @@ answers.positionsOf = function(...)
   return found
 end
 
-local function linkOf(parent, child)
+-- Links are told as three values each: the position of the parent, the child, and the link itself.
+local function addLink(links, parent, child)
   local body = bodyOf(parent)
-  return body and call('HGET', named('link:' .. seqIn(body)), child)
+  local link = body and call('HGET', named('link:' .. seqIn(body)), child)
+  if not link then return end
+  for _, value in ipairs({ seqIn(body), child, link }) do links[#links + 1] = value end
 end
 
 -- Parents of jobs, and the links to them; values are a handle and the id of each.
@@ -361,7 +360,7 @@ answers.kin = function(...)
       local handle = handleOfId(parent.id)
       if not seen[handle] then parents[#parents + 1] = handle end
       seen[handle] = true
-      links[#links + 1] = linkOf(handle, values[i + 1]) or nil
+      addLink(links, handle, values[i + 1])
     end
   end
   return { jobsOf(parents), links }
@@ -371,7 +370,7 @@ end
 answers.ties = function(...)
   local links = {}
   local values = { ... }
-  for i = 1, #values, 2 do links[#links + 1] = linkOf(values[i], values[i + 1]) or nil end
+  for i = 1, #values, 2 do addLink(links, values[i], values[i + 1]) end
   return links
 end
 
@@ -407,13 +406,16 @@ answers.activeGates = function()
   return gatesOf(call('ZRANGE', named('activegates'), 0, -1))
 end
 
+-- Behind a child, in the order of their ids: each child and the link to it.
 answers.links = function(parent, child, size)
-  local children = call('ZRANGEBYLEX', named('linked:' .. parent), '(' .. child, '+', 'LIMIT', 0, size)
-  if child == '' then children = call('ZRANGEBYLEX', named('linked:' .. parent), '-', '+', 'LIMIT', 0, size) end
+  local from = child == '' and '-' or '(' .. child
+  local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
   local rows = {}
   for first = 1, #children, 1000 do
-    for _, row in ipairs(call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))) do
-      rows[#rows + 1] = row
+    local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
+    for i, link in ipairs(links) do
+      rows[#rows + 1] = children[first + i - 1]
+      rows[#rows + 1] = link
     end
   end
   return rows

@@ -25,6 +25,16 @@ checks.parent = function(position, text)
   if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
 end
 
+-- A parent has never had these children: they may have ended, and be forgotten.
+checks.unlinked = function(position, ...)
+  local links = named('link:' .. position)
+  if call('EXISTS', links) == 0 then return end
+  local found = call('HMGET', links, ...)
+  for i = 1, #found do
+    if found[i] then return 'MRKNOWN a child was there before' end
+  end
+end
+
 -- Tickets, or what comes `at` that place of each job's values.
 local function every(values, size, at)
   local found = {}
@@ -55,7 +65,7 @@ local function joinLine(line, tickets, mark)
   local behind = {}
   for _, ticket in ipairs(tickets) do
     if last < ticket then
-      behind[#behind + 1] = ticket .. mark
+      behind[#behind + 1] = mark == '' and ticket or ticket .. mark
       last = ticket
     else
       call('ZADD', named('back:' .. line), 0, ticket)
@@ -64,16 +74,16 @@ local function joinLine(line, tickets, mark)
   inParts(behind, 'RPUSH', list)
 end
 
--- New jobs that have the same story, and stand in the same line if any: their tickets and bodies.
-checks.add = function(_, _, ...)
+-- New jobs that have the same story, and stand in the same line if any, with the same mark: their tickets and bodies.
+checks.add = function(_, _, _, ...)
   return areNew(every({ ... }, 2, 1))
 end
 
-deeds.add = function(story, line, ...)
+deeds.add = function(story, line, mark, ...)
   local values = { ... }
   local tickets = every(values, 2, 1)
   put(tickets, every(values, 2, 2), story)
-  if line ~= '' then joinLine(line, tickets, story == '' and '' or '*') end
+  if line ~= '' then joinLine(line, tickets, mark) end
 end
 
 -- The same of jobs that have to pass the same gates; with their turns.
@@ -238,7 +248,7 @@ deeds.trimLine = function(line)
     local heads = call('LRANGE', list, 0, 99)
     if #heads == 0 then return end
     local tickets = {}
-    for i, entry in ipairs(heads) do tickets[i] = (string.gsub(entry, '%*$', '')) end
+    for i, entry in ipairs(heads) do tickets[i] = ticketIn(entry) end
     local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
     local size = 0
     while size < #heads and gone[size + 1] == 1 do size = size + 1 end
@@ -367,8 +377,8 @@ end
 deeds.forgetFans = function(parent)
   local rows = call('HGETALL', named('link:' .. parent))
   for i = 1, #rows, 2 do
-    local fan = cjson.decode(rows[i + 1]).fan
-    if fan and fan ~= cjson.null then
+    -- See link-text.ts.
+    if string.find(rows[i + 1], '^[^;]*;"') then
       call('HDEL', named('link:' .. parent), rows[i])
       call('ZREM', named('linked:' .. parent), rows[i])
     end

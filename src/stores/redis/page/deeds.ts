@@ -22,6 +22,12 @@ export class Deeds {
     this.#checks.push(deed)
   }
 
+  /** The same for many values; `deed` is what they have in common. */
+  checkAll(deed: Deed, values: readonly (string | number)[]): void {
+    for (let from = 0; from < values.length; from += mostValues)
+      this.check(...deed, ...values.slice(from, from + mostValues))
+  }
+
   write(...deed: Deed): void {
     this.#writes.push(deed)
   }

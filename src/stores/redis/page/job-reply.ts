@@ -26,7 +26,7 @@ export interface ReadJob extends JobRow {
 export function readJob(reply: JobReply): ReadJob {
   const [handle, body, story, token, , wait, turn, done, parent] = reply
   const { isParent, ...told } = readStory(story)
-  const given = readBody(body)
+  const { unusual, ...given } = readBody(body)
   const end = done === '' ? undone : readDone(done)
   const place = wait === '' ? null : Number(wait.slice(0, wait.indexOf(';')))
   const isInLine = told.state === 0 && token === '' && place === null && done === ''
@@ -35,6 +35,7 @@ export function readJob(reply: JobReply): ReadJob {
     id: idOf(handle),
     ...given,
     ...told,
+    rest: told.rest ?? unusual,
     place,
     turn: numberIn(turn),
     run_first: isInLine ? given.seq : null,

@@ -12,6 +12,7 @@ import { selecting } from '../select.js'
 import { handleOf, sortable } from '../ticket.js'
 import { readHeads } from './head.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
+import { readLinkText } from './link-text.js'
 import { loansQuestion } from './loans.js'
 import { inOrder, movingBooks } from './moving.js'
 import type { Question } from './question.js'
@@ -61,7 +62,7 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
     {
       name: 'kin',
       values: ids.flatMap((id) => [handleOf(id), id]),
-      take([parents, links]: readonly [readonly JobReply[], readonly string[]]) {
+      take([parents, links]: readonly [readonly JobReply[], LinksReply]) {
         for (const id of ids) page.children.delete(id)
         putJobs(page, parents)
         putLinks(page, links)
@@ -75,7 +76,7 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       {
         name: 'ties',
         values: ties.flatMap(([parent, child]) => [handleOf(parent), child]),
-        take(links: readonly string[]) {
+        take(links: LinksReply) {
           for (const [parent, child] of ties) {
             const row = page.peek<ReadJob>('job', parent)
             if (row) page.putRow('link', linkKey(row.seq, child), null)
@@ -168,7 +169,7 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
       take(rows: readonly (string | null)[]) {
         own.forEach((key, i) => {
           const row = rows[i]
-          page.putRow('link', key, row == null ? null : (JSON.parse(row) as LinkRow))
+          page.putRow('link', key, row == null ? null : readLinkText(Number(parent), childIn(key), row))
         })
       },
     }))
@@ -232,7 +233,16 @@ const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
       page.putWindow(need, { rows, isComplete: rows.length < need.count })
     },
   }),
-  links: (page, need) => ordered(page, need, 'links', [...need.scope, need.count]),
+  links: (page, need) => ({
+    name: 'links',
+    values: [...need.scope, need.count],
+    take(texts: readonly string[]) {
+      const rows: LinkRow[] = []
+      for (let i = 0; i < texts.length; i += 2)
+        rows.push(readLinkText(need.scope[0] as number, texts[i] as string, texts[i + 1] as string))
+      page.putWindow(need, { rows, isComplete: rows.length < need.count })
+    },
+  }),
   gateDue: (page, need) => recordsFrom(page, need, 'gatedue', 'gate'),
   gateFading: (page, need) => recordsFrom(page, need, 'gatefading', 'gate'),
   holder: (page, need) => recordsFrom(page, need, 'holders', 'holder'),
@@ -332,9 +342,12 @@ function putJob(page: Page, row: ReadJob): void {
   if (row.rest?.includes('"parents":[{')) page.children.add(row.id)
 }
 
-function putLinks(page: Page, links: readonly string[]): void {
-  for (const text of links) {
-    const row = JSON.parse(text) as LinkRow
+/** Of each the position of the parent, the child and its text. */
+type LinksReply = readonly (string | number)[]
+
+function putLinks(page: Page, links: LinksReply): void {
+  for (let i = 0; i < links.length; i += 3) {
+    const row = readLinkText(Number(links[i]), links[i + 1] as string, links[i + 2] as string)
     page.putRow('link', linkKey(row.parent, row.child), row)
   }
 }

@@ -1,7 +1,7 @@
 import type { Entry } from '../../ledger/entry.js'
 import type { Lease } from '../../ledger/worker.js'
 import { placeNumber } from '../../page/heads.js'
-import type { StoredJob } from '../../page/job-row.js'
+import { givenText, type StoredJob } from '../../page/job-row.js'
 import { KinChanges } from '../../page/kin.js'
 import type { PagedKind } from '../../page/kinds.js'
 import type { LinkRow } from '../../page/links.js'
@@ -10,11 +10,12 @@ import type { PagedTables } from '../../page/tables.js'
 import { WaiterChanges } from '../../page/waits.js'
 import { writeBody } from '../body.js'
 import { plainStory, writeStory } from '../story.js'
-import { idIn, ticketOf } from '../ticket.js'
+import { idIn, position, ticketOf } from '../ticket.js'
 import { ToldJobs } from '../told.js'
 import type { Deeds } from './deeds.js'
 import { gatesIn, type TicketRow, waitAt } from './head.js'
 import type { ParentText, ReadJob } from './job-reply.js'
+import { writeLinkText } from './link-text.js'
 
 /** A job as the keys of the server have it; '' for what it has not. */
 interface Image {
@@ -24,6 +25,8 @@ interface Image {
   readonly token: string
   readonly run: string
   readonly line: string
+  /** What its entry of the line ends with. */
+  readonly mark: string
   readonly place: string
   readonly turn: string
   readonly wait: string
@@ -39,6 +42,7 @@ const nothing: Image = {
   token: '',
   run: '',
   line: '',
+  mark: '',
   place: '',
   turn: '',
   wait: '',
@@ -108,6 +112,7 @@ function imageOfRow({ kinds }: PagedTables, row: ReadJob): Image {
     token,
     run,
     line: row.run_first === null ? '' : lineName(kinds.byNum(row.kind)),
+    mark: markOf(story, row.child_of),
     place: row.place === null ? '' : String(row.place),
     turn,
     wait,
@@ -124,23 +129,36 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
   const place = state === 'pending' ? story?.place : undefined
   const isInLine = state === 'pending' && place === undefined
   const special = isSpecial(stored)
-  const text = writeStory({ ...stored, special, isParent: story?.parenthood !== undefined })
+  const unusual = givenText(entry.job)
+  const rest = stored.rest === unusual ? null : stored.rest
+  const text = writeStory({ ...stored, rest, special, isParent: story?.parenthood !== undefined })
   const token = state === 'running' ? (entry.lease?.token ?? '') : ''
   // One that comes back differs from what it was, so that nobody takes it for a job that never left its line.
-  const isNew = before.body === '' || (isInLine && before.line === lineName(kind as PagedKind))
+  const hasStayed = isInLine
+    ? before.line === lineName(kind as PagedKind)
+    : place !== undefined && before.place !== ''
+  const isUntold = text === plainStory && before.story === '' && (before.body === '' || hasStayed)
+  const told = isUntold ? '' : text
   return {
-    body: writeBody(stored),
-    story: text === plainStory && isNew && before.story === '' ? '' : text,
+    body: writeBody({ ...stored, unusual }),
+    story: told,
     token,
     run: runText(entry, token, special ? undefined : stored.child_of, before),
     line: isInLine ? lineName(kind as PagedKind) : '',
+    mark: markOf(told, stored.child_of),
     place: place === undefined ? '' : String(placeNumber(place)),
     turn: place === undefined ? '' : String(rank),
-    wait: place === undefined ? '' : waitText(entry, placeNumber(place), special, before.wait),
+    wait: place === undefined ? '' : waitText(entry, placeNumber(place), [special, !isUntold], before.wait),
     done: '',
     shelf: stored.state === 0 ? '' : String(stored.state),
     rank: stored.state === 0 ? '' : String(rank),
   }
+}
+
+/** See ticketIn in common.lua. */
+function markOf(story: string, childOf: number | null): string {
+  if (story !== '') return '*'
+  return childOf === null ? '' : `${position(childOf)}~`
 }
 
 /** Only the desk may start or end it: what is indexed changes with its state. */
@@ -165,11 +183,19 @@ function runText(
   return before.token === token ? before.run : forDesk
 }
 
-/** A child is special where it waits: its end is counted at its parent too. One that stays has its gates unlooked at. */
-function waitText({ gates, job, kind }: Entry, place: number, special: boolean, before: string): string {
+/**
+ * A child is special where it waits: its end is counted at its parent too. What has a story is to be looked at. One that stays has its
+ * gates unlooked at.
+ */
+function waitText(
+  { gates, job, kind }: Entry,
+  place: number,
+  [special, isTold]: readonly [special: boolean, isTold: boolean],
+  before: string,
+): string {
   const numbers = gates?.map(({ num }) => num).join(':') ?? gatesIn(before)
-  const flags = [job.traffic?.gated === true, special || job.family !== undefined]
-  return [place, (kind as PagedKind).num, ...flags.map(Number), numbers].join(';')
+  const look = special || job.family !== undefined ? 1 : isTold ? 2 : 0
+  return [place, (kind as PagedKind).num, job.traffic?.gated === true ? 1 : 0, look, numbers].join(';')
 }
 
 function lineName({ queue, lane }: PagedKind): string {
@@ -181,8 +207,8 @@ function isSame(before: Image, after: Image): boolean {
   return true
 }
 
-function writeNew({ body, story, line, place, turn, wait }: Image, ticket: string, deeds: Deeds): void {
-  if (place === '') deeds.add(['add', story, line], ticket, body)
+function writeNew({ body, story, line, mark, place, turn, wait }: Image, ticket: string, deeds: Deeds): void {
+  if (place === '') deeds.add(['add', story, line, mark], ticket, body)
   else deeds.add(['addTo', place, wait, story], ticket, body, turn)
 }
 
@@ -227,13 +253,13 @@ function writeParts(before: Image, after: Image, ticket: string, deeds: Deeds): 
   }
 }
 
-/** In a list are those that have no story, and those that are marked. One whose story changes goes to those that came back. */
+/** In a list are those that have no story, and those that are marked as such. One whose story changes goes to those that came back. */
 function writeLine(before: Image, after: Image, ticket: string, deeds: Deeds): void {
   const isSameLine = before.line === after.line
   if (isSameLine && (before.line === '' || before.story === after.story)) return
   if (before.line !== '') deeds.write('leaveLine', before.line, ticket)
   if (after.line === '') return
-  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.story === '' ? '' : '*')
+  if (before.body === '') deeds.write('joinLine', after.line, ticket, after.mark)
   else deeds.call('ZADD', `back:${after.line}`, 0, ticket)
 }
 
@@ -308,17 +334,20 @@ function writeKin(
     if (doomed === null) deeds.call('ZREM', 'doomed', idOfTicket(tickets, seq))
     else deeds.call('ZADD', 'doomed', seq, idOfTicket(tickets, seq))
   }
-  for (const [parent, rows] of byParent(kin.newLinks))
+  for (const [parent, rows] of byParent(kin.newLinks)) {
+    const children = rows.map(({ child }) => child)
+    deeds.checkAll(['unlinked', parent], children)
     deeds.calls(
       'ZADD',
       `linked:${parent}`,
-      rows.flatMap(({ child }) => [0, child]),
+      children.flatMap((child) => [0, child]),
     )
+  }
   for (const [parent, rows] of byParent([...kin.newLinks, ...kin.links]))
     deeds.calls(
       'HSET',
       `link:${parent}`,
-      rows.flatMap((row) => [row.child, JSON.stringify(row)]),
+      rows.flatMap((row) => [row.child, writeLinkText(row)]),
     )
   for (const seq of kin.noSteps) deeds.call('DEL', `steps:${seq}`)
   for (const { seq, name, open, state } of kin.steps)
