@@ -1,7 +1,7 @@
-import type { ClaimedJob } from '../../core/job.js'
+import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from '../../core/store.js'
 import { separator } from '../page/separator.js'
-import { readBody } from './body.js'
+import { type Body, readBody } from './body.js'
 import { type ClaimedKind, plainClaimed } from './claimed.js'
 import type { Connection } from './connection.js'
 import type { CompiledDurability } from './durability.js'
@@ -26,8 +26,6 @@ type Answer = readonly [
   waits: number,
   /** Numbers of the gates of their groups, a line each; '' if none has one. */
   gates: string,
-  /** Those numbers, each with the gate's key. */
-  groups: readonly string[],
 ]
 
 export interface Exchanged {
@@ -105,7 +103,7 @@ function settledBy(count: number, { places }: Ends, lost: readonly number[]): Se
 
 /** Exported for jobs that come by another way. */
 export function claimedIn(
-  [now, , kinds, tickets, bodies, stories, , gates, groups]: Answer,
+  [now, , kinds, tickets, bodies, stories, , gates]: Answer,
   claim: string,
 ): ClaimedJob[] {
   if (tickets === '') return []
@@ -115,43 +113,36 @@ export function claimedIn(
     const kind = Number(kinds[i])
     names.set(kind, { queue, name, lane: Number(lane), tokenEnd: tokenEnd(kind, claim), group: undefined })
   }
-  const kindOf = gates === '' ? (kind: number) => names.get(kind) : groupedKinds(names, gates, groups, claim)
+  const kindOf = gates === '' ? ({ kind }: Body) => names.get(kind) : groupedKinds(names, gates, claim)
   const startedAt = Number(now)
   const texts = typeof bodies === 'string' ? bodies.split(separator) : bodies
   return tickets.split('\n').map((ticket, i) => {
     const body = readBody(texts[i] as string)
-    const kind = kindOf(body.kind, i) as ClaimedKind
+    const kind = kindOf(body, i) as ClaimedKind
     const position = ticket.slice(0, positionDigits)
     return plainClaimed(idIn(ticket), position, kind, body, pastIn(stories[i]), startedAt)
   })
 }
 
-/** Where jobs have groups: by the kind and the job's place among those that were claimed. */
+/** Where jobs have groups: by the job's kind and the gate of its group. `i`: its place among those that were claimed. */
 function groupedKinds(
   kinds: ReadonlyMap<number, ClaimedKind>,
   gates: string,
-  groups: readonly string[],
   claim: string,
-): (kind: number, i: number) => ClaimedKind | undefined {
-  const names = new Map<string, string>()
-  for (let i = 0; i < groups.length; i += 2) names.set(groups[i] as string, nameIn(groups[i + 1] as string))
+): (body: Body, i: number) => ClaimedKind | undefined {
   const known = new Map<string, ClaimedKind>()
   const gateOf = gates.split('\n')
-  return (num, i) => {
+  return ({ kind: num, unusual }, i) => {
     const gate = gateOf[i] as string
     if (gate === '') return kinds.get(num)
     const key = `${num}~${gate}`
     let kind = known.get(key)
     if (kind === undefined) {
+      const { traffic } = JSON.parse(unusual as string) as Pick<NewJob, 'traffic'>
       const end = tokenEnd(num, claim, gate)
-      kind = { ...(kinds.get(num) as ClaimedKind), tokenEnd: end, group: names.get(gate) }
+      kind = { ...(kinds.get(num) as ClaimedKind), tokenEnd: end, group: traffic?.group }
       known.set(key, kind)
     }
     return kind
   }
-}
-
-/** Behind what the gate is of, and its owner. */
-function nameIn(key: string): string {
-  return key.slice(key.indexOf('\n', key.indexOf('\n') + 1) + 1)
 }

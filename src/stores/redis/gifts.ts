@@ -40,7 +40,7 @@ export class Gifts {
     const [head = '', tickets = '', ...bodies] = message.split(separator)
     const [, worker = '', claim = '', now = '', kind = '', name = '', lease = ''] = head.split('\n')
     if (this.#isKnown(claim)) return
-    const jobs = claimedIn([now, [], [kind, name], tickets, bodies, [], 0, '', []], claim)
+    const jobs = claimedIn([now, [], [kind, name], tickets, bodies, [], 0, ''], claim)
     const patience = Math.min(patienceMs, Number(lease) / 3)
     const gift: Gift = { worker, jobs, until: performance.now() + patience }
     this.#waiting.add(gift)

@@ -325,9 +325,9 @@ export const exchange = `
 -- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
 -- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates, { gate, key … } };
--- tickets are one text, and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job
--- wakes this process; \`gates\` are those of the jobs' groups, as a line each, if any job has one. \`now\` is 0 where nothing happened.
+-- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates }; tickets are one
+-- text, and bodies are where they are not large; \`waits\` is 1 when nothing is left for any slot and whoever adds a job wakes this process;
+-- \`gates\` are those of the jobs' groups, as a line each, if any job has one. \`now\` is 0 where nothing happened.
 local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -406,17 +406,15 @@ local function noteEnds(parent, family, now)
   return true
 end
 
--- What \`running\` has of jobs of a claim behind its token: most have the same as others.
-local notes = {}
-
-local function noteOf(found, token)
-  local note = notes[found]
-  if note == nil then
-    local mark = string.match(found, '^[*+~]', #token + 1)
-    note = mark ~= nil and sub(found, 1, #token) == token and { mark = mark, told = sub(found, #token + 2) }
-    notes[found] = note
+-- What \`running\` has of a job behind the token, in two parts: most of a claim have the same as others. Nil if it is not under that.
+local function noteOf(found, token, marks, told)
+  local mark = marks[found]
+  if mark == nil then
+    mark = found and sub(found, 1, #token) == token and string.match(found, '^[*+~]', #token + 1) or false
+    marks[found] = mark
+    told[found] = mark and sub(found, #token + 2)
   end
-  if note then return note.mark, note.told end
+  return mark or nil, told[found]
 end
 
 -- First everything is looked at, so that nothing has been written if it is for the desk.
@@ -442,15 +440,15 @@ while ended < endCount do
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
   local tickets, held = {}, 0
-  local hasTeam = false
+  local marks, notes, hasTeam = {}, {}, false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
     local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
     for i = 1, #tokens do
       local place = from + i - 1
       local found = isOwn and tokens[i]
-      local mark, told
-      if found == token then mark = '' elseif found then mark, told = noteOf(found, token) end
+      local mark, told = '', nil
+      if found ~= token then mark, told = noteOf(found, token, marks, notes) end
       if mark == '*' then return { 'desk' } end
       if mark then
         held = held + 1
@@ -623,7 +621,13 @@ end
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
   line.at = line.at + #heads
-  for i = 1, #heads do takeEntry(heads[i]) end
+  -- Most are of jobs of which there is no more to tell: then this is all of them.
+  local isMarked = false
+  for i = 1, #heads do
+    local mark = byte(heads[i], -1)
+    isMarked = isMarked or mark == 42 or mark == 126
+  end
+  if not isMarked and #taken == 0 then taken = heads else for i = 1, #heads do takeEntry(heads[i]) end end
   return #heads
 end
 
@@ -810,11 +814,6 @@ for num, by in pairs(takenIn) do
   tallies[num].pending = tallies[num].pending - by
   tallies[num].running = tallies[num].running + by
 end
-local groupKeys = {}
-for num in pairs(takenIn) do
-  groupKeys[#groupKeys + 1] = num
-  groupKeys[#groupKeys + 1] = keyOf(tallies[num])
-end
 if next(tallies) then keepTallies(tallies) end
 
 local kindNames = {}
@@ -840,19 +839,18 @@ if #taken > 0 then
     inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
+  for i = 1, #taken do
+    held[2 * i - 1] = taken[i]
+    held[2 * i] = token
+  end
   local ofParent, ofGate = {}, {}
-  for i, ticket in ipairs(taken) do
-    held[2 * i - 1] = ticket
-    local parent, gate = parents[i], gates[i]
-    if parent then
-      ofParent[parent] = ofParent[parent] or token .. '+' .. parent
-      held[2 * i] = ofParent[parent]
-    elseif gate then
-      ofGate[gate] = ofGate[gate] or token .. '~' .. gate
-      held[2 * i] = ofGate[gate]
-    else
-      held[2 * i] = token
-    end
+  for i, parent in pairs(parents) do
+    ofParent[parent] = ofParent[parent] or token .. '+' .. parent
+    held[2 * i] = ofParent[parent]
+  end
+  for i, gate in pairs(gates) do
+    ofGate[gate] = ofGate[gate] or token .. '~' .. gate
+    held[2 * i] = ofGate[gate]
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)
@@ -909,7 +907,7 @@ end
 local size = 0
 for i = 1, #bodies do size = size + #bodies[i] end
 
-return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\\30') or bodies, told, waits, table.concat(gates, '\\n'), groupKeys }
+return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\\30') or bodies, told, waits, table.concat(gates, '\\n') }
 `
 
 export const insert = `
@@ -989,7 +987,7 @@ while at <= #ARGV do
     rests[#rests + 1] = ARGV[i + 1]
     if group.isTeamed then
       local team = teams[tonumber(ARGV[i + 2])]
-      team.place = group.loan.place
+      team.place = tonumber(group.loan.place)
       teamAt[#handles] = team
     end
   end
@@ -1012,7 +1010,7 @@ local function areTallied()
   if not tallies then return false end
   for _, team in ipairs(teams) do
     local tally = team.num and tallies[team.num]
-    if tally and tally.pending > 0 and lineOf(tally) ~= team.place then return false end
+    if tally and tally.pending > 0 and tally.line ~= team.place then return false end
   end
   if #unknown == 0 then return true end
   local records = allOf('gate', unknown)
@@ -1120,13 +1118,14 @@ local function tallyFor(team)
   local tally = team.num and tallies[team.num]
   if not tally then
     team.num = tostring(call('HINCRBY', root, 'number', 1))
-    tally = { num = team.num, pending = 0, running = 0, tag = 0 }
+    tally = { num = team.num, pending = 0, running = 0, tag = 0, back = 0 }
     tallies[team.num] = tally
     call('HSET', asTable('groups'), team.key, team.num)
+    call('HSET', asTable('tallynames'), team.num, team.key)
     call('ZADD', named('gates:group'), team.num, team.num)
     call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\\n]*\\n([^\\n]*)')), team.num, team.num)
   end
-  if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
+  if tally.pending == 0 then tally.back, tally.line = 0, team.place end
   return tally
 end
 
@@ -1280,26 +1279,38 @@ local function allOf(name, fields)
 end
 
 -- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
--- that came and of the last that came back, the line that it waits in, and the key of the gate. See tallies.ts. Only while a loan says so
--- they are anybody else's than the desk's.
+-- that came and of the last that came back, and the line that it waits in, as five numbers. See tallies.ts. Only while a loan says so they
+-- are anybody else's than the desk's.
+local tallyFormat = '>I4I4ddI4'
+
 local function talliesOf(nums)
   local found = {}
   local texts = allOf('tallies', nums)
   for i = 1, #nums do
     if not texts[i] then return nil end
-    local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
+    local pending, running, tag, back, line = struct.unpack(tallyFormat, texts[i])
     local num = nums[i]
-    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tonumber(tag), rest = rest }
+    found[num] = { num = num, pending = pending, running = running, tag = tag, back = back, line = line }
   end
   return found
 end
 
-local function lineOf(tally)
-  return string.match(tally.rest, '^;[^;]*;([^;]*)')
+-- As the desk reads it; nil if there is none.
+local function tallyText(num)
+  local tally = num and call('HGET', named('tallies'), num)
+  if not tally then return nil end
+  local numbers = format('%d;%d;%.17g;%.17g;%d', struct.unpack(tallyFormat, tally))
+  return num .. ':' .. numbers .. ';' .. call('HGET', named('tallynames'), num)
 end
 
-local function keyOf(tally)
-  return string.match(tally.rest, '^;[^;]*;[^;]*;(.*)$')
+-- The group is nobody's number any more.
+local function forgetTally(num)
+  local key = call('HGET', named('tallynames'), num)
+  call('HDEL', named('tallies'), num)
+  call('HDEL', named('tallynames'), num)
+  call('HDEL', named('groups'), key)
+  call('ZREM', named('gates:group'), num)
+  call('ZREM', named('gates:group:' .. string.match(key, '^[^\\n]*\\n([^\\n]*)')), num)
 end
 
 -- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
@@ -1308,13 +1319,9 @@ local function keepTallies(tallies)
   for num, tally in pairs(tallies) do
     if tally.pending + tally.running > 0 then
       fields[#fields + 1] = num
-      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. format('%.17g', tally.tag) .. tally.rest
+      fields[#fields + 1] = struct.pack(tallyFormat, tally.pending, tally.running, tally.tag, tally.back, tally.line)
     else
-      local key = keyOf(tally)
-      call('HDEL', named('tallies'), num)
-      call('HDEL', named('groups'), key)
-      call('ZREM', named('gates:group'), num)
-      call('ZREM', named('gates:group:' .. string.match(key, '^[^\\n]*\\n([^\\n]*)')), num)
+      forgetTally(num)
     end
   end
   inParts(fields, 'HSET', asTable('tallies'))
@@ -1569,8 +1576,8 @@ end
 
 -- Records and tallies; see tallies.ts.
 local function gateOf(num)
-  local tally = call('HGET', named('tallies'), num)
-  if tally then return num .. ':' .. tally end
+  local tally = tallyText(num)
+  if tally then return tally end
   local key = call('HGET', named('gatenums'), num)
   return key and call('HGET', named('gate'), key)
 end
@@ -2335,13 +2342,12 @@ end
 
 -- A group's gate is the tally that was read; '' for none.
 checks.tallied = function(key, before)
-  local num = call('HGET', named('groups'), key)
-  local tally = num and num .. ':' .. call('HGET', named('tallies'), num) or ''
-  if tally ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+  if (tallyText(call('HGET', named('groups'), key)) or '') ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
 end
 
 local function noTally(num, key)
   call('HDEL', named('tallies'), num)
+  call('HDEL', named('tallynames'), num)
   call('HDEL', named('groups'), key)
 end
 
@@ -2368,7 +2374,9 @@ end
 deeds.tally = function(num, key, owner, tally)
   if call('HEXISTS', named('gate'), key) == 1 then noRecord(num, key) end
   call('HSET', asTable('groups'), key, num)
-  call('HSET', asTable('tallies'), num, tally)
+  call('HSET', asTable('tallynames'), num, key)
+  local pending, running, tag, back, line = string.match(tally, '^(.*);(.*);(.*);(.*);(.*)$')
+  call('HSET', asTable('tallies'), num, struct.pack(tallyFormat, pending, running, tag, back, line))
   listGate(num, 'group', owner)
 end
 

@@ -4,9 +4,9 @@
 -- claim is a lasting one, the definitions that the worker has as a line each ('*' for all, '' if no queue is known to have limits),
 -- and for each pick: queue, lane, take.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise
--- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates, { gate, key … } };
--- tickets are one text, and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job
--- wakes this process; `gates` are those of the jobs' groups, as a line each, if any job has one. `now` is 0 where nothing happened.
+-- { now, { places of ends that were lost }, { kind, name … }, tickets, bodies, { stories, '' for none }, waits, gates }; tickets are one
+-- text, and bodies are where they are not large; `waits` is 1 when nothing is left for any slot and whoever adds a job wakes this process;
+-- `gates` are those of the jobs' groups, as a line each, if any job has one. `now` is 0 where nothing happened.
 local now = ARGV[4] ~= '0' and clock(ARGV[1]) or 0
 local worker, ear = ARGV[2], ARGV[3]
 local at = 4
@@ -85,17 +85,15 @@ local function noteEnds(parent, family, now)
   return true
 end
 
--- What `running` has of jobs of a claim behind its token: most have the same as others.
-local notes = {}
-
-local function noteOf(found, token)
-  local note = notes[found]
-  if note == nil then
-    local mark = string.match(found, '^[*+~]', #token + 1)
-    note = mark ~= nil and sub(found, 1, #token) == token and { mark = mark, told = sub(found, #token + 2) }
-    notes[found] = note
+-- What `running` has of a job behind the token, in two parts: most of a claim have the same as others. Nil if it is not under that.
+local function noteOf(found, token, marks, told)
+  local mark = marks[found]
+  if mark == nil then
+    mark = found and sub(found, 1, #token) == token and string.match(found, '^[*+~]', #token + 1) or false
+    marks[found] = mark
+    told[found] = mark and sub(found, #token + 2)
   end
-  if note then return note.mark, note.told end
+  return mark or nil, told[found]
 end
 
 -- First everything is looked at, so that nothing has been written if it is for the desk.
@@ -121,15 +119,15 @@ while ended < endCount do
   local token = group.token
   local isOwn = call('HGET', named('l:' .. token), 'worker') == worker
   local tickets, held = {}, 0
-  local hasTeam = false
+  local marks, notes, hasTeam = {}, {}, false
   if group.results > 0 and group.retain > 0 then group.resultAt = {} end
   for from = 1, size, 2000 do
     local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
     for i = 1, #tokens do
       local place = from + i - 1
       local found = isOwn and tokens[i]
-      local mark, told
-      if found == token then mark = '' elseif found then mark, told = noteOf(found, token) end
+      local mark, told = '', nil
+      if found ~= token then mark, told = noteOf(found, token, marks, notes) end
       if mark == '*' then return { 'desk' } end
       if mark then
         held = held + 1
@@ -302,7 +300,13 @@ end
 local function takeHeads(line, want)
   local heads = call('LRANGE', named('line:' .. line.name), line.at, line.at + want - 1)
   line.at = line.at + #heads
-  for i = 1, #heads do takeEntry(heads[i]) end
+  -- Most are of jobs of which there is no more to tell: then this is all of them.
+  local isMarked = false
+  for i = 1, #heads do
+    local mark = byte(heads[i], -1)
+    isMarked = isMarked or mark == 42 or mark == 126
+  end
+  if not isMarked and #taken == 0 then taken = heads else for i = 1, #heads do takeEntry(heads[i]) end end
   return #heads
 end
 
@@ -489,11 +493,6 @@ for num, by in pairs(takenIn) do
   tallies[num].pending = tallies[num].pending - by
   tallies[num].running = tallies[num].running + by
 end
-local groupKeys = {}
-for num in pairs(takenIn) do
-  groupKeys[#groupKeys + 1] = num
-  groupKeys[#groupKeys + 1] = keyOf(tallies[num])
-end
 if next(tallies) then keepTallies(tallies) end
 
 local kindNames = {}
@@ -519,19 +518,18 @@ if #taken > 0 then
     inParts(line.takenBack, 'ZREM', named('back:' .. line.name))
   end
   local held = {}
+  for i = 1, #taken do
+    held[2 * i - 1] = taken[i]
+    held[2 * i] = token
+  end
   local ofParent, ofGate = {}, {}
-  for i, ticket in ipairs(taken) do
-    held[2 * i - 1] = ticket
-    local parent, gate = parents[i], gates[i]
-    if parent then
-      ofParent[parent] = ofParent[parent] or token .. '+' .. parent
-      held[2 * i] = ofParent[parent]
-    elseif gate then
-      ofGate[gate] = ofGate[gate] or token .. '~' .. gate
-      held[2 * i] = ofGate[gate]
-    else
-      held[2 * i] = token
-    end
+  for i, parent in pairs(parents) do
+    ofParent[parent] = ofParent[parent] or token .. '+' .. parent
+    held[2 * i] = ofParent[parent]
+  end
+  for i, gate in pairs(gates) do
+    ofGate[gate] = ofGate[gate] or token .. '~' .. gate
+    held[2 * i] = ofGate[gate]
   end
   inParts(held, 'HSET', asTable('running'))
   startLease(worker, token, lease, #taken, tickets, now)
@@ -588,4 +586,4 @@ end
 local size = 0
 for i = 1, #bodies do size = size + #bodies[i] end
 
-return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\30') or bodies, told, waits, table.concat(gates, '\n'), groupKeys }
+return { format('%.17g', now), lost, kindNames, tickets, size <= 262144 and table.concat(bodies, '\30') or bodies, told, waits, table.concat(gates, '\n') }

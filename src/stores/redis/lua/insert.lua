@@ -74,7 +74,7 @@ while at <= #ARGV do
     rests[#rests + 1] = ARGV[i + 1]
     if group.isTeamed then
       local team = teams[tonumber(ARGV[i + 2])]
-      team.place = group.loan.place
+      team.place = tonumber(group.loan.place)
       teamAt[#handles] = team
     end
   end
@@ -97,7 +97,7 @@ local function areTallied()
   if not tallies then return false end
   for _, team in ipairs(teams) do
     local tally = team.num and tallies[team.num]
-    if tally and tally.pending > 0 and lineOf(tally) ~= team.place then return false end
+    if tally and tally.pending > 0 and tally.line ~= team.place then return false end
   end
   if #unknown == 0 then return true end
   local records = allOf('gate', unknown)
@@ -205,13 +205,14 @@ local function tallyFor(team)
   local tally = team.num and tallies[team.num]
   if not tally then
     team.num = tostring(call('HINCRBY', root, 'number', 1))
-    tally = { num = team.num, pending = 0, running = 0, tag = 0 }
+    tally = { num = team.num, pending = 0, running = 0, tag = 0, back = 0 }
     tallies[team.num] = tally
     call('HSET', asTable('groups'), team.key, team.num)
+    call('HSET', asTable('tallynames'), team.num, team.key)
     call('ZADD', named('gates:group'), team.num, team.num)
     call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\n]*\n([^\n]*)')), team.num, team.num)
   end
-  if tally.pending == 0 then tally.rest = ';0;' .. team.place .. ';' .. team.key end
+  if tally.pending == 0 then tally.back, tally.line = 0, team.place end
   return tally
 end
 

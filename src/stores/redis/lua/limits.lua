@@ -39,26 +39,38 @@ local function allOf(name, fields)
 end
 
 -- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
--- that came and of the last that came back, the line that it waits in, and the key of the gate. See tallies.ts. Only while a loan says so
--- they are anybody else's than the desk's.
+-- that came and of the last that came back, and the line that it waits in, as five numbers. See tallies.ts. Only while a loan says so they
+-- are anybody else's than the desk's.
+local tallyFormat = '>I4I4ddI4'
+
 local function talliesOf(nums)
   local found = {}
   local texts = allOf('tallies', nums)
   for i = 1, #nums do
     if not texts[i] then return nil end
-    local pending, running, tag, rest = string.match(texts[i], '^(%d+);(%d+);([^;]*)(;.*)$')
+    local pending, running, tag, back, line = struct.unpack(tallyFormat, texts[i])
     local num = nums[i]
-    found[num] = { num = num, pending = tonumber(pending), running = tonumber(running), tag = tonumber(tag), rest = rest }
+    found[num] = { num = num, pending = pending, running = running, tag = tag, back = back, line = line }
   end
   return found
 end
 
-local function lineOf(tally)
-  return string.match(tally.rest, '^;[^;]*;([^;]*)')
+-- As the desk reads it; nil if there is none.
+local function tallyText(num)
+  local tally = num and call('HGET', named('tallies'), num)
+  if not tally then return nil end
+  local numbers = format('%d;%d;%.17g;%.17g;%d', struct.unpack(tallyFormat, tally))
+  return num .. ':' .. numbers .. ';' .. call('HGET', named('tallynames'), num)
 end
 
-local function keyOf(tally)
-  return string.match(tally.rest, '^;[^;]*;[^;]*;(.*)$')
+-- The group is nobody's number any more.
+local function forgetTally(num)
+  local key = call('HGET', named('tallynames'), num)
+  call('HDEL', named('tallies'), num)
+  call('HDEL', named('tallynames'), num)
+  call('HDEL', named('groups'), key)
+  call('ZREM', named('gates:group'), num)
+  call('ZREM', named('gates:group:' .. string.match(key, '^[^\n]*\n([^\n]*)')), num)
 end
 
 -- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
@@ -67,13 +79,9 @@ local function keepTallies(tallies)
   for num, tally in pairs(tallies) do
     if tally.pending + tally.running > 0 then
       fields[#fields + 1] = num
-      fields[#fields + 1] = tally.pending .. ';' .. tally.running .. ';' .. format('%.17g', tally.tag) .. tally.rest
+      fields[#fields + 1] = struct.pack(tallyFormat, tally.pending, tally.running, tally.tag, tally.back, tally.line)
     else
-      local key = keyOf(tally)
-      call('HDEL', named('tallies'), num)
-      call('HDEL', named('groups'), key)
-      call('ZREM', named('gates:group'), num)
-      call('ZREM', named('gates:group:' .. string.match(key, '^[^\n]*\n([^\n]*)')), num)
+      forgetTally(num)
     end
   end
   inParts(fields, 'HSET', asTable('tallies'))

@@ -232,8 +232,8 @@ end
 
 -- Records and tallies; see tallies.ts.
 local function gateOf(num)
-  local tally = call('HGET', named('tallies'), num)
-  if tally then return num .. ':' .. tally end
+  local tally = tallyText(num)
+  if tally then return tally end
   local key = call('HGET', named('gatenums'), num)
   return key and call('HGET', named('gate'), key)
 end

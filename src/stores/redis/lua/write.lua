@@ -300,13 +300,12 @@ end
 
 -- A group's gate is the tally that was read; '' for none.
 checks.tallied = function(key, before)
-  local num = call('HGET', named('groups'), key)
-  local tally = num and num .. ':' .. call('HGET', named('tallies'), num) or ''
-  if tally ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+  if (tallyText(call('HGET', named('groups'), key)) or '') ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
 end
 
 local function noTally(num, key)
   call('HDEL', named('tallies'), num)
+  call('HDEL', named('tallynames'), num)
   call('HDEL', named('groups'), key)
 end
 
@@ -333,7 +332,9 @@ end
 deeds.tally = function(num, key, owner, tally)
   if call('HEXISTS', named('gate'), key) == 1 then noRecord(num, key) end
   call('HSET', asTable('groups'), key, num)
-  call('HSET', asTable('tallies'), num, tally)
+  call('HSET', asTable('tallynames'), num, key)
+  local pending, running, tag, back, line = string.match(tally, '^(.*);(.*);(.*);(.*);(.*)$')
+  call('HSET', asTable('tallies'), num, struct.pack(tallyFormat, pending, running, tag, back, line))
   listGate(num, 'group', owner)
 end
 

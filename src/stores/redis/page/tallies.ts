@@ -1,6 +1,6 @@
 /**
  * How gates are kept. A group of which nothing is known but its jobs is a tally: how many wait and run, the tags of the last one that
- * came and of the last that came back, the line that it waits in, and its key. Scripts add, start and end its jobs without the desk
+ * came and of the last that came back, and the line that it waits in; it is read with its key behind that. Scripts add, start and end its jobs without the desk
  * while a loan says so; see loans.ts. All other gates are records, which only the desk changes.
  */
 import type { GateRow } from '../../page/places.js'
@@ -67,7 +67,7 @@ export function tallyOf(row: GateRow): string | undefined {
   const { pending = 0, running = 0, lines = [] } = state
   const [[line, tag, back, standing, parked] = none, ...others] = lines
   const isOne = others.length === 0 && standing === pending && parked === 0 && pending + running > 0
-  return isOne ? [pending, running, tag, back, line, keyOfGate(row)].join(';') : undefined
+  return isOne ? [pending, running, tag, back, line].join(';') : undefined
 }
 
 const none = [0, 0, 0, 0, 0] as const
