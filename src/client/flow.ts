@@ -65,6 +65,8 @@ export class Flows {
     const patience = milliseconds(options.patience ?? '10m', 'patience')
     const site = new BuildingSite(id)
     await this.#runtime.ready()
+    // What comes next is prepared while this is on its way.
+    let written = Promise.resolve(true)
     try {
       for (const step of steps) {
         if ('complete' in step) site.complete(step.complete)
@@ -73,10 +75,15 @@ export class Flows {
           const node = this.#prepare(site, step.add)
           site.add(node instanceof Promise ? await node : node)
         }
-        if (site.isFull && !(await this.#write(site, patience))) break
+        if (!site.isFull) continue
+        if (!(await written)) break
+        if (site.begun) await nextTurn()
+        written = this.#write(site, patience)
+        written.catch(() => {}) // it is awaited later
       }
-      await this.#write(site, patience)
+      if (await written) await this.#write(site, patience)
     } catch (error) {
+      await Promise.allSettled([written])
       if (site.isOurs) await this.#abandon(id)
       throw error
     }
@@ -118,7 +125,6 @@ export class Flows {
     const jobs = site.nodes.map((node) => ({ ...node.made, family: site.family(node, patience) }))
     const finished = site.take()
     if (jobs.length > 0) {
-      if (site.begun) await nextTurn()
       const results = await this.#runtime.store.insert(jobs)
       this.#tell(jobs, results)
       site.written(jobs, results)

@@ -15,7 +15,7 @@ export interface Body extends Given {
   readonly created_at: number
   /** The position of its parent, of a child that is otherwise plain. */
   readonly child_of: number | null
-  /** What is unusual about it from the beginning; see givenText in job-row.ts. */
+  /** What is unusual about it from the beginning; see unusual.ts. */
   readonly unusual: string | null
 }
 

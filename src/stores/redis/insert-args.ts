@@ -1,15 +1,15 @@
 /** How jobs are told to insert.lua: those that follow each other and are alike are told once what they have in common. */
-import type { NewFamily, ParentLink } from '../../core/family.js'
+import type { ParentLink } from '../../core/family.js'
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest } from '../../core/store.js'
 import type { JobTraffic } from '../../core/traffic/settings.js'
 import { newLink } from '../ledger/joining.js'
-import { familyText, givenText } from '../page/job-row.js'
 import { kindKey } from '../page/kinds.js'
 import { writeLink } from '../page/links.js'
 import { writeGiven, writeUnusual } from './body.js'
 import { writeLinkText } from './page/link-text.js'
 import { handleOf } from './ticket.js'
+import { unusualOf } from './unusual.js'
 
 type Args = (string | number)[]
 
@@ -65,7 +65,7 @@ function familyArgs(job: NewJob): Args {
   if (job.family === undefined) return ['', '', '']
   const [parent] = job.family.parents as readonly [ParentLink]
   const link = writeLinkText(writeLink(0, newLink(parent.id, parent, job)))
-  return [handleOf(parent.id), writeUnusual(familyText(job.family as NewFamily)), link]
+  return [handleOf(parent.id), writeUnusual(unusualOf(job)), link]
 }
 
 /** Jobs of the same group and as many gates are told apart by nothing that limits know. */
@@ -80,7 +80,7 @@ class Teams {
       const name = nameOf(queue, traffic)
       if (this.#numbers.has(name)) continue
       this.#numbers.set(name, this.#numbers.size + 1)
-      this.#args.push(`group\n${queue}\n${traffic.group}`, writeUnusual(givenText(job)))
+      this.#args.push(`group\n${queue}\n${traffic.group}`, writeUnusual(unusualOf(job)))
     }
   }
 

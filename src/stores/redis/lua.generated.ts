@@ -59,6 +59,10 @@ local function handleOf(ticket)
   return sub(ticket, 12)
 end
 
+local function idIn(ticket)
+  return byte(ticket, 12) == 61 and sub(ticket, 23) or sub(ticket, 12)
+end
+
 local function hashOf(letter, handle)
   return root .. ':' .. letter .. ':' .. sub(handle, 1, 11)
 end
@@ -381,7 +385,7 @@ local function childEnds(parent, ticket, result)
     family = { ids = {}, results = {}, links = {} }
     noted[parent] = family
   end
-  family.ids[#family.ids + 1] = idOf(handleOf(ticket))
+  family.ids[#family.ids + 1] = idIn(ticket)
   family.results[#family.ids] = result
 end
 
@@ -1190,7 +1194,8 @@ for _, group in ipairs(groups) do
       if #known > 0 then added[#added + 1] = handles[i] end
       local team = teamAt[i]
       bodies[#bodies + 1] = head .. seq .. (team and tail .. team.unusual or tail) .. rests[i]
-      tickets[#tickets + 1] = seq .. handles[i]
+      -- Children go nowhere but to their line.
+      tickets[#tickets + 1] = group.parent and seq .. handles[i] .. group.parent.mark or seq .. handles[i]
       new[#new + 1] = handles[i]
       members[#new] = team
     end
@@ -1214,12 +1219,7 @@ for _, group in ipairs(groups) do
       if group.loan and (group.isTeamed or group.loan.name ~= '') then
         standIn(group.loan, kind, tickets, members)
       else
-        local entries = tickets
-        if group.parent then
-          entries = {}
-          for i, ticket in ipairs(tickets) do entries[i] = ticket .. group.parent.mark end
-        end
-        inParts(entries, 'RPUSH', named('line:' .. group.line))
+        inParts(tickets, 'RPUSH', named('line:' .. group.line))
       end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])
@@ -1461,9 +1461,11 @@ end
 
 local function parentsOf(handle)
   local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\\n]*)\\n')
-  if not unusual or not string.find(unusual, '"parents":[{', 1, true) then return {} end
-  local family = cjson.decode(unusual).family
-  return family and family.parents or {}
+  if not unusual then return {} end
+  -- See unusual.ts.
+  local given = cjson.decode(unusual)
+  if given.child then return { { id = given.child[1] } } end
+  return given.family and given.family.parents or {}
 end
 
 local function heldUnder(token)

@@ -56,6 +56,10 @@ local function handleOf(ticket)
   return sub(ticket, 12)
 end
 
+local function idIn(ticket)
+  return byte(ticket, 12) == 61 and sub(ticket, 23) or sub(ticket, 12)
+end
+
 local function hashOf(letter, handle)
   return root .. ':' .. letter .. ':' .. sub(handle, 1, 11)
 end

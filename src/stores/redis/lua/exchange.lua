@@ -60,7 +60,7 @@ local function childEnds(parent, ticket, result)
     family = { ids = {}, results = {}, links = {} }
     noted[parent] = family
   end
-  family.ids[#family.ids + 1] = idOf(handleOf(ticket))
+  family.ids[#family.ids + 1] = idIn(ticket)
   family.results[#family.ids] = result
 end
 

@@ -277,7 +277,8 @@ for _, group in ipairs(groups) do
       if #known > 0 then added[#added + 1] = handles[i] end
       local team = teamAt[i]
       bodies[#bodies + 1] = head .. seq .. (team and tail .. team.unusual or tail) .. rests[i]
-      tickets[#tickets + 1] = seq .. handles[i]
+      -- Children go nowhere but to their line.
+      tickets[#tickets + 1] = group.parent and seq .. handles[i] .. group.parent.mark or seq .. handles[i]
       new[#new + 1] = handles[i]
       members[#new] = team
     end
@@ -301,12 +302,7 @@ for _, group in ipairs(groups) do
       if group.loan and (group.isTeamed or group.loan.name ~= '') then
         standIn(group.loan, kind, tickets, members)
       else
-        local entries = tickets
-        if group.parent then
-          entries = {}
-          for i, ticket in ipairs(tickets) do entries[i] = ticket .. group.parent.mark end
-        end
-        inParts(entries, 'RPUSH', named('line:' .. group.line))
+        inParts(tickets, 'RPUSH', named('line:' .. group.line))
       end
       count(kind, 'pending', #tickets)
       wake(group.queue, #tickets, ARGV[2])

@@ -117,9 +117,11 @@ end
 
 local function parentsOf(handle)
   local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\n]*)\n')
-  if not unusual or not string.find(unusual, '"parents":[{', 1, true) then return {} end
-  local family = cjson.decode(unusual).family
-  return family and family.parents or {}
+  if not unusual then return {} end
+  -- See unusual.ts.
+  local given = cjson.decode(unusual)
+  if given.child then return { { id = given.child[1] } } end
+  return given.family and given.family.parents or {}
 end
 
 local function heldUnder(token)

@@ -2,6 +2,7 @@ import type { JobRow } from '../../page/job-row.js'
 import { readBody } from '../body.js'
 import { numberIn, readStory } from '../story.js'
 import { idOf } from '../ticket.js'
+import { readUnusual } from '../unusual.js'
 
 /** A job as look.lua tells it; '' for what it has not. */
 export type JobReply = readonly [
@@ -35,7 +36,7 @@ export function readJob(reply: JobReply): ReadJob {
     id: idOf(handle),
     ...given,
     ...told,
-    rest: told.rest ?? unusual,
+    rest: told.rest ?? (unusual && readUnusual(unusual)),
     place,
     turn: numberIn(turn),
     run_first: isInLine ? given.seq : null,

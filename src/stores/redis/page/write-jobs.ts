@@ -12,6 +12,7 @@ import { writeBody } from '../body.js'
 import { plainStory, writeStory } from '../story.js'
 import { idIn, position, ticketOf } from '../ticket.js'
 import { ToldJobs } from '../told.js'
+import { unusualOf } from '../unusual.js'
 import type { Deeds } from './deeds.js'
 import { gatesIn, type TicketRow, waitAt } from './head.js'
 import type { ParentText, ReadJob } from './job-reply.js'
@@ -129,8 +130,7 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
   const place = state === 'pending' ? story?.place : undefined
   const isInLine = state === 'pending' && place === undefined
   const special = isSpecial(stored)
-  const unusual = givenText(entry.job)
-  const rest = stored.rest === unusual ? null : stored.rest
+  const rest = stored.rest === givenText(entry.job) ? null : stored.rest
   const text = writeStory({ ...stored, rest, special, isParent: story?.parenthood !== undefined })
   const token = state === 'running' ? (entry.lease?.token ?? '') : ''
   // One that comes back differs from what it was, so that nobody takes it for a job that never left its line.
@@ -140,7 +140,7 @@ function imageOf(entry: Entry, stored: StoredJob, before: Image): Image {
   const isUntold = text === plainStory && before.story === '' && (before.body === '' || hasStayed)
   const told = isUntold ? '' : text
   return {
-    body: writeBody({ ...stored, unusual }),
+    body: writeBody({ ...stored, unusual: unusualOf(entry.job) }),
     story: told,
     token,
     run: runText(entry, token, special ? undefined : stored.child_of, before),
