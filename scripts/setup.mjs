@@ -20,6 +20,8 @@ const SERVERS = [
     debian: 'redis-server',
     places: ['/usr/bin/redis-server', '/usr/bin/valkey-server', '/usr/local/bin/redis-server'],
   },
+  // Certificates for servers that speak TLS.
+  { debian: 'openssl', places: ['/usr/bin/openssl', '/usr/local/bin/openssl'] },
 ]
 
 checkNode()
