@@ -158,7 +158,7 @@ test('a store that was made with another number of shards is refused', async () 
 test('the key that scripts name is made when it is missing', async () => {
   const prefix = freshPrefix()
   await open({ prefix })
-  expect(await admin((redis) => redis.hgetall(`{${prefix}:0}`))).toEqual({ format: '3', shards: '1' })
+  expect(await admin((redis) => redis.hgetall(`{${prefix}:0}`))).toEqual({ format: '4', shards: '1' })
 })
 
 test('a closed connection refuses at once, and so does what it was trying', async () => {

@@ -15,7 +15,7 @@ import { freshPrefix, open, serverUrl } from './redis.js'
 
 test('others that write whenever they can do so before each of its writes', async () => {
   const prefix = freshPrefix()
-  const quick = new Desk(await open({ prefix }), 'quick', undefined)
+  const quick = new Desk(await open({ prefix }), 'quick', undefined, true)
   let writes = 0
   const connection = await open({ prefix })
   const run: Shard['run'] = async (script, args, effort) => {
@@ -25,7 +25,7 @@ test('others that write whenever they can do so before each of its writes', asyn
     }
     return connection.run(script, args, effort)
   }
-  await pause(new Desk({ run } as Connection, 'slow', undefined), 'slow')
+  await pause(new Desk({ run } as Connection, 'slow', undefined, true), 'slow')
   expect(writes).toBeLessThan(10)
   await pause(quick, 'afterwards')
 })
@@ -44,7 +44,7 @@ test('a worker that claims while it is being forgotten is not', async () => {
       expect(await claim(store, 1, { worker: 'late', leaseMs: 1 })).toHaveLength(1)
     return connection.run(script, args, effort)
   }
-  const desk = new Desk({ run } as Connection, 'sweeper', undefined)
+  const desk = new Desk({ run } as Connection, 'sweeper', undefined, true)
   await desk.work((tables) => sweep(tables, { limit: 100, keep: { completed: 0, dead: 0 } }))
   const { hostname, port } = new URL(serverUrl())
   expect(hostname).toBe('127.0.0.1')
@@ -70,7 +70,7 @@ test('a server that forgot which numbers it gave has the jobs get others', async
     }
     return connection.run(script, args, effort)
   }
-  const desk = new Desk({ run } as Connection, 'writer', undefined)
+  const desk = new Desk({ run } as Connection, 'writer', undefined, true)
   await desk.work((tables, now) => insert(tables, [newJob({ id: 'mine' })], now))
   expect(writes).toBe(2)
   const jobs = await claim(store, 10)

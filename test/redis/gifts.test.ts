@@ -18,8 +18,17 @@ import {
   stateOf,
   statesOf,
 } from '../../src/testing/conformance/helpers.js'
-import { failing, twice, watchScripts } from './intercept.js'
+import {
+  choose,
+  completeAll,
+  gated,
+  gateOf,
+  jobGate,
+  queueGate,
+} from '../../src/testing/conformance/traffic-helpers.js'
+import { before, failing, twice, watchScripts } from './intercept.js'
 import { freshPrefix, serverUrl } from './redis.js'
+import { spread } from './shards/spread.js'
 
 test('a job is given to a worker of another process, which need not ask for it', async () => {
   const { here, there } = await twoProcesses()
@@ -225,9 +234,54 @@ test('an insert whose answer was lost gives nothing twice', async () => {
   expect(await statesOf(here)).toMatchObject({ pending: 0, running: 1 })
 })
 
+test('jobs that are taken back are counted by a limit that has come meanwhile', async () => {
+  const { here, there, other } = await twoProcesses()
+  const third = await other()
+  await waitFor(there)
+  failing(scripts.listen, 1, new Error('killed'))
+  await there.close()
+  let isLooked: () => void = () => {}
+  const looked = new Promise<void>((resolve) => {
+    isLooked = resolve
+  })
+  before(scripts.retract, async () => {
+    await choose(third, queueGate(), { limit: { concurrency: 2 } })
+    isLooked()
+  })
+  await insertMany(here, 2)
+  await looked
+  const { running } = await statesOf(here)
+  expect(await gateOf(here, queueGate())).toMatchObject({ running })
+})
+
+test('what a worker left behind is of no use when it has claimed at the desk', async () => {
+  const { here, there } = await twoProcesses()
+  await choose(here, jobGate('slow'), { limit: { concurrency: 1 } })
+  await waitFor(there, 1, ['main', 'limited'])
+  // Its only slot is taken by a job that the desk minds.
+  const told = nextSignal(there, ({ type }) => type === 'ready')
+  await here.insert([newJob({ id: 'slow', name: 'slow', queue: 'limited', traffic: { ...gated, key: 'k' } })])
+  await told
+  const request = { worker: 'worker', settlements: [], claim: claimRequest(1, ['main', 'limited']) }
+  expect(idsOf((await there.exchange(request)).claimed)).toEqual(['slow'])
+  const id = await insertOne(here)
+  expect(idsOf(await claim(here, 1, { worker: 'idle' }))).toEqual([id])
+})
+
+test('a worker with one slot is given one job, whatever the number of shards', async () => {
+  const prefix = freshPrefix()
+  const [here, there] = [await openSpread(prefix), await openSpread(prefix)]
+  await insertMany(here, 30)
+  await completeAll(here, await claim(here, 30))
+  await there.extend({ worker: 'worker', lease: 10_000, held: [] })
+  await waitFor(there, 1)
+  for (let n = 0; n < 12; n++) await insertOne(here)
+  expect((await statesOf(here)).running).toBeLessThanOrEqual(1)
+})
+
 /** The claim of an idle worker, which it leaves behind. */
-async function waitFor(store: Store, room = 10): Promise<void> {
-  const request = { ...claimRequest(room), lasting: true }
+async function waitFor(store: Store, room = 10, queues?: string[]): Promise<void> {
+  const request = { ...claimRequest(room, queues), lasting: true }
   const { claimed } = await store.exchange({ worker: 'worker', settlements: [], claim: request })
   expect(claimed).toEqual([])
 }
@@ -262,4 +316,11 @@ async function claimAfter(store: Store, id: string): Promise<readonly ClaimedJob
   const jobs = await claim(store, 1)
   expect(idsOf(jobs)).toEqual([id])
   return jobs
+}
+
+async function openSpread(prefix: string): Promise<Store> {
+  const store = new RedisStore({ url: serverUrl(), prefix, warn: false, shards: 3 })
+  onTestFinished(() => store.close())
+  await store.open()
+  return spread(store)
 }

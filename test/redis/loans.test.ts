@@ -3,6 +3,7 @@ import { RedisStore } from 'millrace/redis'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Clock } from '../../src/core/clock.js'
 import type { ClaimedJob } from '../../src/core/job.js'
+import { released } from '../../src/core/lifecycle.js'
 import type { Store } from '../../src/core/store.js'
 import type { DepthPolicy } from '../../src/core/traffic/depth.js'
 import type { GateRef, TrafficChange } from '../../src/core/traffic/settings.js'
@@ -211,6 +212,20 @@ test('looking at gates leaves a loan open', async () => {
   await insertOne(store, { traffic: gated })
   expect((await claim(store, 5)).length).toBe(1)
   expect(names).toEqual(['insert', 'exchange'])
+})
+
+test('jobs of a definition with limits have them still when they come back', async () => {
+  const store = await openLent(jobGate(), { limit: { concurrency: 50 } })
+  const id = await insertOne(store, { traffic: gated })
+  const [job] = await claim(store, 1)
+  expect(job?.id).toBe(id)
+  await choose(store, jobGate(), { limit: null })
+  await settle(store, job as ClaimedJob, released())
+  await insertOne(store, { traffic: gated })
+  const names = watchScripts()
+  expect(await claim(store, 9)).toHaveLength(2)
+  // Both are in the line of their definition: lines would take turns at the desk.
+  expect(names).toEqual(['exchange'])
 })
 
 /** A store in which the limit is lent already. */

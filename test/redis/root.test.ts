@@ -22,7 +22,7 @@ test('with all the others, as by FLUSHALL: the store begins anew, with connectio
   await ask(server.port, (redis) => redis.flushall())
   await mill.enqueue(mail, {})
   expect((await mill.stats()).states.pending).toBe(1)
-  expect(await ask(server.port, (redis) => redis.hget(root, 'format'))).toBe('3')
+  expect(await ask(server.port, (redis) => redis.hget(root, 'format'))).toBe('4')
 })
 
 test('alone, as where a slot is only half there: everything waits until it is back', async () => {

@@ -2,7 +2,7 @@ import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
 
 /** More jobs than this are not waited for by one worker. */
-const few = 20
+export const few = 20
 
 /** Few jobs that are ready: somebody may be waiting for them. */
 export function areAwaited(jobs: readonly NewJob[]): boolean {

@@ -44,16 +44,19 @@ export class Desk {
   readonly #connection: Connection
   readonly #clock: Clock | undefined
   readonly #ear: string
+  /** Other shards than home do not know the limits. */
+  readonly #lends: boolean
   /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
   readonly #surplus = new Map<FinalState, Ranked>()
   readonly #habits = new Habits()
   /** Verbs of this process take turns. */
   #turn: Promise<void> = Promise.resolve()
 
-  constructor(connection: Connection, ear: string, clock: Clock | undefined) {
+  constructor(connection: Connection, ear: string, clock: Clock | undefined, lends: boolean) {
     this.#connection = connection
     this.#ear = ear
     this.#clock = clock
+    this.#lends = lends
   }
 
   /**
@@ -112,7 +115,7 @@ export class Desk {
     let loans: Loans = new Map()
     const lending: Verb<T> = (tables, now) => {
       const result = verb(tables, now)
-      loans = lend(tables, options.queues ?? [])
+      if (this.#lends) loans = lend(tables, options.queues ?? [])
       return result
     }
     const { done, commit, mark } = await this.#try(lending, options, turn, true)
@@ -125,6 +128,8 @@ export class Desk {
       return done
     }
     for (const signal of done.tables.news) {
+      // Who has been given jobs here has no longer the room that it left behind; see gifts.ts.
+      if (signal.type === 'claimed') deeds.call('HDEL', 'offers', this.#ear)
       if (signal.type === 'ready')
         for (const queue of signal.queues) deeds.write('wake', queue, wakes, this.#ear)
       else if (isForAll(signal)) deeds.write('tell', this.#ear, '!')
@@ -172,7 +177,7 @@ export class Desk {
       },
       count,
       renewsByTaking,
-      lends: true,
+      lends: this.#lends,
       tokens,
       surplus: this.#surplus,
       read,

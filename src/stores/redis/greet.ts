@@ -3,7 +3,7 @@ import { isReply, NoRoot, ReadOnlyServer } from './errors.js'
 import type { Line } from './line.js'
 
 /** The layout of the keys. A store of a later one was written by a newer Millrace. */
-const format = 3
+const format = 4
 
 /**
  * Refuses a server that is a replica or does not have this shard, and makes the key that every script names: without

@@ -22,7 +22,7 @@ export function insertArgs(jobs: readonly NewJob[], claim: ExchangeRequest | und
   for (const job of jobs) {
     if (last === undefined || !isAlike(last, job)) {
       const flags = [isGated(job) ? 1 : 0, hasGroup(job) ? 1 : 0]
-      args.push(kindKey(job.queue, job.name, job.lane), ...flags, dueOf(job), ...familyArgs(job), 0)
+      args.push(kindKey(job.queue, job.name, job.lane), ...flags, dueOf(job), ...commonArgs(job), 0)
       sizeAt = args.length - 1
       last = job
     }
@@ -60,12 +60,13 @@ function hasGroup({ traffic }: NewJob): boolean {
   return traffic?.group !== undefined
 }
 
-/** Of children: their parent, what their bodies begin with, and the links to them. */
-function familyArgs(job: NewJob): Args {
-  if (job.family === undefined) return ['', '', '']
+/** Of children their parent, what is unusual about all of them, and of children the links to them. */
+function commonArgs(job: NewJob): Args {
+  const unusual = hasGroup(job) ? '' : writeUnusual(unusualOf(job))
+  if (job.family === undefined) return ['', unusual, '']
   const [parent] = job.family.parents as readonly [ParentLink]
   const link = writeLinkText(writeLink(0, newLink(parent.id, parent, job)))
-  return [handleOf(parent.id), writeUnusual(unusualOf(job)), link]
+  return [handleOf(parent.id), unusual, link]
 }
 
 /** Jobs of the same group and as many gates are told apart by nothing that limits know. */

@@ -804,15 +804,6 @@ for _, found in pairs(placed) do
     inParts(found.tickets, 'HDEL', named('waits'))
   end
 end
-for _, loan in pairs(loans) do
-  if loan and loan.isTold then
-    if loan.timed then
-      loan.log = loan.log .. table.concat({ format('%.17g', now), loan.new or 0, loan.over or 0 }, ':') .. ','
-    end
-    keepLoan(loan)
-  end
-end
-
 for num, by in pairs(endedIn) do tallies[num].running = math.max(0, tallies[num].running - by) end
 for num, by in pairs(takenIn) do
   tallies[num].pending = tallies[num].pending - by
@@ -881,6 +872,15 @@ if #taken > 0 then
   end
 end
 
+for _, loan in pairs(loans) do
+  if loan and loan.isTold then
+    if loan.timed then
+      loan.log = loan.log .. table.concat({ format('%.17g', now), loan.new or 0, loan.over or 0 }, ':') .. ','
+    end
+    keepLoan(loan)
+  end
+end
+
 -- Who has room left waits to be woken. Who found nothing may leave its claim behind besides, so that jobs are given to it as they are
 -- added; see insert.lua. A full server has no room for that, and then it has to find out by itself.
 local waits = 0
@@ -919,8 +919,8 @@ export const insert = `
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
 -- many gates), and of each the key of its group's gate and what is unusual about its jobs; then groups of jobs that follow each other
 -- and are alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they
--- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about children of it, the
--- link to each, how many they are, then handle, rest of the body and, if it has one, team of each.
+-- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about all of them, the link to
+-- each child, how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -978,9 +978,10 @@ while at <= #ARGV do
     group.loan = loan
   end
   local handle = ARGV[at + 4]
+  group.unusual = ARGV[at + 5]
   if handle ~= '' then
     if parents[handle] == nil then parents[handle] = parentAt(handle) end
-    group.parent, group.unusual, group.link = parents[handle], ARGV[at + 5], ARGV[at + 6]
+    group.parent, group.link = parents[handle], ARGV[at + 6]
     if not group.parent or group.due ~= '' or group.isLimited or group.loan then return { 'desk' } end
   end
   groups[#groups + 1] = group
@@ -1186,7 +1187,8 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  if group.parent then tail = tail .. '+' .. group.parent.position .. group.unusual end
+  if group.parent then tail = tail .. '+' .. group.parent.position end
+  tail = tail .. group.unusual
   local tickets, new, members = {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then
@@ -1520,7 +1522,7 @@ answers.loans = function(closes, ...)
   for i, queue in ipairs({ ... }) do
     local key = named('loan:' .. queue)
     loans[i] = call('HGETALL', key)
-    if closes == '1' and #loans[i] > 0 then call('HSET', key, 'open', 0) end
+    if closes == '1' and #loans[i] > 0 then call('HDEL', key, 'open') end
   end
   return loans
 end
@@ -2017,8 +2019,10 @@ local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
   local worker, own, kind, name, rest = string.match(message, '^\\n([^\\n]*)\\n([^\\n]*)\\n[^\\n]*\\n([^\\n]*)\\n([^\\n]*)\\n[^\\30]*\\30([^\\30]*)')
   if own == token then
-    call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    -- Its gates count them as running since then: the lease gives them back, at the desk.
+    if isLimited(call('HGET', named('queues'), queue) or '') then return 0 end
+    call('LREM', ear, 1, message)
     call('SREM', named('idle:' .. queue), ARGV[1])
     call('HDEL', named('offers'), ARGV[1])
     local size = 0
@@ -2237,7 +2241,7 @@ end
 -- What came of a loan is as it was read, and no more can come of it.
 checks.loan = function(queue, begun, ended)
   local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
-  if found[1] ~= '0' or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
+  if found[1] or not found[2] or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
 end
 
 -- A new loan in the place of the one before, if there is any.

@@ -128,7 +128,7 @@ export class ShardStore implements Store {
     const gifts = new Gifts({ tell, exchange: (request) => this.exchange(request) })
     const receive = (message: string) => gifts.receive(message)
     const wakeUps = listen ? new WakeUps(connection, ear, tell, receive) : undefined
-    const desk = new Desk(connection, ear, clock)
+    const desk = new Desk(connection, ear, clock, this.#number === 0)
     const atDesk = new AtDesk(desk, tell)
     const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
     const deskInsert = new DeskInsert(work, (error) => isRefusedWith(error, 'MRKNOWN'))

@@ -15,6 +15,7 @@ import {
   stateOf,
   sweep,
 } from '../../../src/testing/conformance/helpers.js'
+import { completeAll } from '../../../src/testing/conformance/traffic-helpers.js'
 import { codeOf } from '../redis.js'
 import { type Sharded, threeShards } from './shards.js'
 
@@ -264,6 +265,26 @@ test('jobs that a handler adds come with its end, or not at all', async () => {
   }
   const { kinds } = await parts[0].counts()
   expect(kinds.find(({ name }) => name === 'child')?.states.pending).toBe(30)
+})
+
+test('a process that has not heard of a limit is stopped by it on an annex too', async () => {
+  const { store, second } = await threeShards()
+  const [quick, late] = [await second(), await second()]
+  await insertMany(quick, 60)
+  await completeAll(quick, await claim(quick, 1))
+  await store.configure({
+    gate: { of: 'queue', name: 'main' },
+    change: { limit: { concurrency: 5 } },
+    declared: false,
+  })
+  // At the desks of the annexes, as it has not heard; then it has.
+  for (let n = 0; n < 12; n++) await completeAll(quick, await claim(quick, 2))
+  let started = 0
+  for (let n = 0; n < 10; n++) {
+    await insertMany(late, 6)
+    started += (await claim(late, 4)).length
+  }
+  expect(started).toBeLessThanOrEqual(5)
 })
 
 test('a limit that is set while jobs wait holds for all of them, and all of them run', async () => {

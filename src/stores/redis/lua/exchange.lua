@@ -479,15 +479,6 @@ for _, found in pairs(placed) do
     inParts(found.tickets, 'HDEL', named('waits'))
   end
 end
-for _, loan in pairs(loans) do
-  if loan and loan.isTold then
-    if loan.timed then
-      loan.log = loan.log .. table.concat({ format('%.17g', now), loan.new or 0, loan.over or 0 }, ':') .. ','
-    end
-    keepLoan(loan)
-  end
-end
-
 for num, by in pairs(endedIn) do tallies[num].running = math.max(0, tallies[num].running - by) end
 for num, by in pairs(takenIn) do
   tallies[num].pending = tallies[num].pending - by
@@ -553,6 +544,15 @@ if #taken > 0 then
     count(kind, 'running', size)
     kindNames[#kindNames + 1] = kind
     kindNames[#kindNames + 1] = call('HGET', named('kindnames'), kind)
+  end
+end
+
+for _, loan in pairs(loans) do
+  if loan and loan.isTold then
+    if loan.timed then
+      loan.log = loan.log .. table.concat({ format('%.17g', now), loan.new or 0, loan.over or 0 }, ':') .. ','
+    end
+    keepLoan(loan)
   end
 end
 

@@ -2,8 +2,8 @@
 -- or '' for none, token, lease in ms, how many lines it asks for, and these; how many teams there are (jobs of the same group and as
 -- many gates), and of each the key of its group's gate and what is unusual about its jobs; then groups of jobs that follow each other
 -- and are alike: the name of their kind ('lane:queue:name'), whether their definition has limits, whether they are in teams, when they
--- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about children of it, the
--- link to each, how many they are, then handle, rest of the body and, if it has one, team of each.
+-- are due ('' at once, '+ms' later, 'ms' at that time), the handle of their parent or '', what is unusual about all of them, the link to
+-- each child, how many they are, then handle, rest of the body and, if it has one, team of each.
 -- Answers { 'desk' } when only the desk can do it: nothing was written. Otherwise { now, places of those that exist, the position
 -- before the first one, the number of the last kind, whom they were given to }: '' for nobody, 'own' for that claim, or the ear of
 -- another process and the token of the claim that this one had left behind, which is to be checked with retract.lua.
@@ -61,9 +61,10 @@ while at <= #ARGV do
     group.loan = loan
   end
   local handle = ARGV[at + 4]
+  group.unusual = ARGV[at + 5]
   if handle ~= '' then
     if parents[handle] == nil then parents[handle] = parentAt(handle) end
-    group.parent, group.unusual, group.link = parents[handle], ARGV[at + 5], ARGV[at + 6]
+    group.parent, group.link = parents[handle], ARGV[at + 6]
     if not group.parent or group.due ~= '' or group.isLimited or group.loan then return { 'desk' } end
   end
   groups[#groups + 1] = group
@@ -269,7 +270,8 @@ for _, group in ipairs(groups) do
   if sub(group.due, 1, 1) == '+' then dueAt = now + tonumber(group.due)
   elseif group.due ~= '' then dueAt = tonumber(group.due) end
   local head, tail = kind .. ';', ';' .. format('%.17g', now) .. ';'
-  if group.parent then tail = tail .. '+' .. group.parent.position .. group.unusual end
+  if group.parent then tail = tail .. '+' .. group.parent.position end
+  tail = tail .. group.unusual
   local tickets, new, members = {}, {}, {}
   for i = group.first, group.first + group.size - 1 do
     if not isKnown[i] then

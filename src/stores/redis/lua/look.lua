@@ -176,7 +176,7 @@ answers.loans = function(closes, ...)
   for i, queue in ipairs({ ... }) do
     local key = named('loan:' .. queue)
     loans[i] = call('HGETALL', key)
-    if closes == '1' and #loans[i] > 0 then call('HSET', key, 'open', 0) end
+    if closes == '1' and #loans[i] > 0 then call('HDEL', key, 'open') end
   end
   return loans
 end

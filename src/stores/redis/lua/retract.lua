@@ -5,8 +5,10 @@ local ear, token = named('ear:' .. ARGV[1]), ARGV[2]
 for _, message in ipairs(call('LRANGE', ear, 0, -1)) do
   local worker, own, kind, name, rest = string.match(message, '^\n([^\n]*)\n([^\n]*)\n[^\n]*\n([^\n]*)\n([^\n]*)\n[^\30]*\30([^\30]*)')
   if own == token then
-    call('LREM', ear, 1, message)
     local lane, queue = string.match(name, '^(%d+):([^:]*):')
+    -- Its gates count them as running since then: the lease gives them back, at the desk.
+    if isLimited(call('HGET', named('queues'), queue) or '') then return 0 end
+    call('LREM', ear, 1, message)
     call('SREM', named('idle:' .. queue), ARGV[1])
     call('HDEL', named('offers'), ARGV[1])
     local size = 0

@@ -193,7 +193,7 @@ end
 -- What came of a loan is as it was read, and no more can come of it.
 checks.loan = function(queue, begun, ended)
   local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
-  if found[1] ~= '0' or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
+  if found[1] or not found[2] or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
 end
 
 -- A new loan in the place of the one before, if there is any.

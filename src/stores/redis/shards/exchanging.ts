@@ -8,6 +8,7 @@ import type {
   Settlement,
   SettleResult,
 } from '../../../core/store.js'
+import { few } from '../../page/boarding.js'
 import type { ShardStore } from '../shard-store.js'
 import { keepLatest } from './moves.js'
 import { tokenAt, tokenParts } from './placing.js'
@@ -104,8 +105,10 @@ export class Exchanging {
     return result
   }
 
-  /** Queues with limits are claimed from at home only. */
-  #asked(shard: number, claim: ClaimRequest, room: Room): ClaimRequest | undefined {
+  /** Queues with limits are claimed from at home only. A claim stays behind where all shards may use it at once. */
+  #asked(shard: number, given: ClaimRequest, room: Room): ClaimRequest | undefined {
+    const lasting = given.lasting === true && room.shared >= this.#shards.length * few
+    const claim = { ...given, lasting }
     if (shard === 0) return { ...claim, room }
     const limited = [(this.#shards[0] as ShardStore).limited, (this.#shards[shard] as ShardStore).limited]
     const picks = claim.picks.filter(({ queue }) => !limited.some((queues) => queues.has(queue)))
