@@ -118,6 +118,11 @@ export function linksNeed(parent: number, child: string, count: number): WindowN
   return { shelf: 'links', scope: [parent, child], from: { rank: 0, seq: 0 }, count }
 }
 
+/** The same of a parent whose position is not known, with that. */
+export function linksOfNeed(id: string, child: string, count: number): WindowNeed {
+  return { shelf: 'linksOf', scope: [id, child], from: { rank: 0, seq: 0 }, count }
+}
+
 export function linkKey(parent: number, child: string): string {
   return `${parent}\n${child}`
 }

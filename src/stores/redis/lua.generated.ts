@@ -1769,6 +1769,12 @@ answers.links = function(parent, child, size)
   return rows
 end
 
+-- The same by the handle of the parent: its position, and its links; false for one that is not there.
+answers.linksOf = function(handle, child, size)
+  local body = bodyOf(handle)
+  return body and { seqIn(body), answers.links(seqIn(body), child, size) }
+end
+
 -- Those that have not ended, in the order in which they came.
 answers.openSteps = function(position)
   local steps = call('HVALS', named('steps:' .. position))

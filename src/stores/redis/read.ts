@@ -17,6 +17,7 @@ import { gateRecord } from '../../core/traffic/gate.js'
 import { links, sizeOf, startOf } from '../ledger/links.js'
 import { toRecord } from '../ledger/record.js'
 import { readSchedule } from '../page/codecs.js'
+import { linksOfNeed } from '../page/links.js'
 import { Needs } from '../page/needs.js'
 import type { GateRow } from '../page/places.js'
 import { readStep } from '../page/steps.js'
@@ -163,7 +164,11 @@ export class Reader {
   links(query: LinkQuery): Promise<LinkPage> {
     const { parents } = query
     const needs = new Needs()
-    for (const id of parents) needs.key('place', id)
+    const [at, child] = startOf(query)
+    for (const id of parents) {
+      if (id === parents[at]) needs.window(linksOfNeed(id, child, sizeOf(query)))
+      else needs.key('place', id)
+    }
     return this.#desk.look(
       (tables) => {
         if (parents.length > 1) readAhead(tables, query)

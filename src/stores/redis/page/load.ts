@@ -3,7 +3,7 @@ import type { Dedupe } from '../../../core/traffic/dedupe.js'
 import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
 import type { CountRow, KindRow, QueueRow } from '../../page/kinds.js'
-import { childIn, type LinkRow, linkKey } from '../../page/links.js'
+import { childIn, type LinkRow, linkKey, linksNeed } from '../../page/links.js'
 import type { Needs, WindowNeed } from '../../page/needs.js'
 import type { Page } from '../../page/page.js'
 import type { GateRow } from '../../page/places.js'
@@ -236,11 +236,16 @@ const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
   links: (page, need) => ({
     name: 'links',
     values: [...need.scope, need.count],
-    take(texts: readonly string[]) {
-      const rows: LinkRow[] = []
-      for (let i = 0; i < texts.length; i += 2)
-        rows.push(readLinkText(need.scope[0] as number, texts[i] as string, texts[i + 1] as string))
-      page.putWindow(need, { rows, isComplete: rows.length < need.count })
+    take: (texts: readonly string[]) => putLinkWindow(page, need, texts),
+  }),
+  // Of a parent whose position is not known.
+  linksOf: (page, need) => ({
+    name: 'linksOf',
+    values: [handleOf(need.scope[0] as string), need.scope[1] as string, need.count],
+    take(found: readonly [seq: number, texts: readonly string[]] | null) {
+      const [id, child] = need.scope as [string, string]
+      page.putRow('place', id, found && { id, seq: found[0] })
+      if (found) putLinkWindow(page, linksNeed(found[0], child, need.count), found[1])
     },
   }),
   gateDue: (page, need) => recordsFrom(page, need, 'gatedue', 'gate'),
@@ -340,6 +345,14 @@ function putJob(page: Page, row: ReadJob): void {
   page.putRow('job', row.id, row)
   if (token !== '') page.putRow('leaseOf', row.id, worker === '' ? null : { token, worker })
   if (row.rest?.includes('"parents":[{')) page.children.add(row.id)
+}
+
+/** Of each the child and its text. */
+function putLinkWindow(page: Page, need: WindowNeed, texts: readonly string[]): void {
+  const rows: LinkRow[] = []
+  for (let i = 0; i < texts.length; i += 2)
+    rows.push(readLinkText(need.scope[0] as number, texts[i] as string, texts[i + 1] as string))
+  page.putWindow(need, { rows, isComplete: rows.length < need.count })
 }
 
 /** Of each the position of the parent, the child and its text. */
