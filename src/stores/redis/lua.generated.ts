@@ -1239,6 +1239,92 @@ if isLater then tell(ARGV[2], '!', clock('')) end
 return { format('%.17g', now), known, position, kind, given }
 `
 
+export const jobs = `
+-- For look.lua: how jobs, workers and kin are told to the desk; see page/job-reply.ts. This is what a job is, unless it has moved.
+local function bodyOf(handle)
+  local body = of('j', handle)
+  return not isStub(body) and body
+end
+
+-- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start, what \`running\` has; '' for what it has not.
+local function jobOf(handle)
+  local body = bodyOf(handle)
+  if not body then return false end
+  local job = { handle, body, '', '', '', '', '', '', '', '', '' }
+  local ticket = ticketOf(seqIn(body), handle)
+  local story = of('s', handle)
+  if story then
+    job[3] = story
+    if sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
+    if sub(story, 1, 1) ~= '0' then return job end
+  end
+  local token = call('HGET', named('running'), ticket)
+  if token then
+    job[4], job[11] = claimIn(token), token
+    local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
+    job[5], job[10] = lease[1] or '', lease[2] or ''
+    return job
+  end
+  job[8] = of('d', handle) or ''
+  if job[8] ~= '' then return job end
+  local wait = call('HGET', named('waits'), ticket)
+  if wait then
+    job[6] = wait
+    job[7] = call('ZSCORE', named('place:' .. string.match(wait, '^[^;]+')), ticket) or ''
+  end
+  return job
+end
+
+local function jobsOf(handles)
+  local jobs = {}
+  for _, handle in ipairs(handles) do
+    local job = jobOf(handle)
+    if job then jobs[#jobs + 1] = job end
+  end
+  return jobs
+end
+
+local function heldUnder(token)
+  local held, tickets = {}, {}
+  for ticket in string.gmatch(call('HGET', named('l:' .. token), 'tickets') or '', '[^\\n]+') do tickets[#tickets + 1] = ticket end
+  for first = 1, #tickets, 1000 do
+    local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
+    for i, running in ipairs(tokens) do
+      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
+    end
+  end
+  return held
+end
+
+local function workerOf(id)
+  local expires = call('ZSCORE', named('workers'), id)
+  if not expires then return false end
+  local leases = {}
+  for _, token in ipairs(call('SMEMBERS', named('w:' .. id))) do
+    local lease = call('HMGET', named('l:' .. token), 'worker', 'at', 'left')
+    if lease[1] then leases[#leases + 1] = { token, unpack(lease) } end
+  end
+  return { id, expires, call('HGET', named('latest'), id) or '', leases }
+end
+
+local function parentsOf(handle)
+  local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\\n]*)\\n')
+  if not unusual then return {} end
+  -- See unusual.ts.
+  local given = cjson.decode(unusual)
+  if given.child then return { { id = given.child[1] } } end
+  return given.family and given.family.parents or {}
+end
+
+-- Links are told as three values each: the position of the parent, the child, and the link itself.
+local function addLink(links, parent, child)
+  local body = bodyOf(parent)
+  local link = body and call('HGET', named('link:' .. seqIn(body)), child)
+  if not link then return end
+  for _, value in ipairs({ seqIn(body), child, link }) do links[#links + 1] = value end
+end
+`
+
 export const limits = `
 -- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
 -- where nothing is lent.
@@ -1343,61 +1429,8 @@ end
 return 'OK'
 `
 
-export const look = `
--- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), who reads, for how
--- many ms nobody else may commit ('' for all may), then for each question its name, how many values it has, and these.
--- Answers { now, the name of the last commit, an answer for each question }. Something was committed since: MRSTALE.
-local now = clock(ARGV[1])
-local commit = call('HGET', root, 'commit') or 'none'
-if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
--- A full server refuses it, and then goes on as if it had not been asked for.
-if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
-  redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
-end
-
-local function bodyOf(handle)
-  local body = of('j', handle)
-  return not isStub(body) and body
-end
-
--- A job as a list: handle, body, story, token, worker, wait, turn, done, parent, start, what \`running\` has; '' for what it has not.
-local function jobOf(handle)
-  local body = bodyOf(handle)
-  if not body then return false end
-  local job = { handle, body, '', '', '', '', '', '', '', '', '' }
-  local ticket = ticketOf(seqIn(body), handle)
-  local story = of('s', handle)
-  if story then
-    job[3] = story
-    if sub(story, 3, 3) == 'p' then job[9] = call('HGET', named('parents'), seqIn(body)) or '' end
-    if sub(story, 1, 1) ~= '0' then return job end
-  end
-  local token = call('HGET', named('running'), ticket)
-  if token then
-    job[4], job[11] = claimIn(token), token
-    local lease = call('HMGET', named('l:' .. job[4]), 'worker', 'at')
-    job[5], job[10] = lease[1] or '', lease[2] or ''
-    return job
-  end
-  job[8] = of('d', handle) or ''
-  if job[8] ~= '' then return job end
-  local wait = call('HGET', named('waits'), ticket)
-  if wait then
-    job[6] = wait
-    job[7] = call('ZSCORE', named('place:' .. string.match(wait, '^[^;]+')), ticket) or ''
-  end
-  return job
-end
-
-local function jobsOf(handles)
-  local jobs = {}
-  for _, handle in ipairs(handles) do
-    local job = jobOf(handle)
-    if job then jobs[#jobs + 1] = job end
-  end
-  return jobs
-end
-
+export const lists = `
+-- For look.lua: jobs in the order of what they are in.
 -- Members of a sorted set behind a place, with their scores: those of a higher rank, or of the same one and sorting behind \`member\`.
 local function behind(set, rank, member, size)
   local found = {}
@@ -1461,36 +1494,122 @@ local function ticketsInLine(name, position, size)
   return tickets
 end
 
-local function parentsOf(handle)
-  local unusual = string.match(bodyOf(handle) or '', '^%d+;%x+;[^;]*;%+?%d*({[^\\n]*)\\n')
-  if not unusual then return {} end
-  -- See unusual.ts.
-  local given = cjson.decode(unusual)
-  if given.child then return { { id = given.child[1] } } end
-  return given.family and given.family.parents or {}
+-- Scans: jobs of a state in its order, each with its place, and 1 if there are more.
+local function scanned(tickets, places, more)
+  local found = {}
+  for i, ticket in ipairs(tickets) do
+    local job = jobOf(handleOf(ticket))
+    if job then found[#found + 1] = { job, unpack(places[i]) } end
+  end
+  return { found, more and 1 or 0 }
 end
 
-local function heldUnder(token)
-  local held, tickets = {}, {}
-  for ticket in string.gmatch(call('HGET', named('l:' .. token), 'tickets') or '', '[^\\n]+') do tickets[#tickets + 1] = ticket end
-  for first = 1, #tickets, 1000 do
-    local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
-    for i, running in ipairs(tokens) do
-      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
+local function scanUp(set, rank, position, _, size)
+  local member = rank == '-inf' and '' or format('%011x', position) .. '~'
+  local found = behind(named(set), rank, member, size + 1)
+  local tickets, places = {}, {}
+  for i = 1, math.min(#found, 2 * size), 2 do
+    tickets[#tickets + 1] = found[i]
+    places[#places + 1] = { found[i + 1], tonumber(sub(found[i], 1, 11), 16), 0 }
+  end
+  return scanned(tickets, places, #found > 2 * size)
+end
+
+-- From the highest rank down.
+local function scanDown(set, rank, position, _, size)
+  size = tonumber(size)
+  local key = named(set)
+  local member = position ~= '' and format('%011x', position)
+  local tickets, places = {}, {}
+  local skip, more = 0, false
+  repeat
+    local page = call('ZREVRANGEBYSCORE', key, rank, '-inf', 'WITHSCORES', 'LIMIT', skip, size + 1)
+    for i = 1, #page, 2 do
+      if not member or tonumber(page[i + 1]) < tonumber(rank) or page[i] < member then
+        if #tickets == size then
+          more = true
+          break
+        end
+        tickets[#tickets + 1] = page[i]
+        places[#places + 1] = { page[i + 1], tonumber(sub(page[i], 1, 11), 16), 0 }
+      end
+    end
+    skip = skip + size + 1
+  until more or #page < 2 * (size + 1)
+  return scanned(tickets, places, more)
+end
+
+local function scanRunning(_, position, _, _, size)
+  local after = position == '-inf' and '' or format('%011x', position) .. '~'
+  local tickets, places = {}, {}
+  local all = call('HKEYS', named('running'))
+  table.sort(all)
+  for _, ticket in ipairs(all) do
+    if ticket > after and ticket ~= '' then
+      if #tickets == tonumber(size) then return scanned(tickets, places, true) end
+      tickets[#tickets + 1] = ticket
+      places[#places + 1] = { tonumber(sub(ticket, 1, 11), 16), 0, 0 }
     end
   end
-  return held
+  return scanned(tickets, places, false)
 end
 
-local function workerOf(id)
-  local expires = call('ZSCORE', named('workers'), id)
-  if not expires then return false end
-  local leases = {}
-  for _, token in ipairs(call('SMEMBERS', named('w:' .. id))) do
-    local lease = call('HMGET', named('l:' .. token), 'worker', 'at', 'left')
-    if lease[1] then leases[#leases + 1] = { token, unpack(lease) } end
+-- Lines by queue and lane, then the places where jobs with limits or groups wait.
+local function scanPending(only, num, second, position, size)
+  num, size = num == '-inf' and -1 or tonumber(num), tonumber(size)
+  local tickets, places = {}, {}
+  local queues = {}
+  local pairsOf = call('HGETALL', named('queues'))
+  for i = 1, #pairsOf, 2 do
+    if only == '' or only == pairsOf[i] then
+      queues[#queues + 1] = { name = pairsOf[i], num = tonumber(string.match(pairsOf[i + 1], '^%d+')) }
+    end
   end
-  return { id, expires, call('HGET', named('latest'), id) or '', leases }
+  table.sort(queues, function(a, b) return a.num < b.num end)
+  for _, queue in ipairs(queues) do
+    for lane = 0, 3 do
+      if queue.num > num or queue.num == num and lane >= tonumber(second) then
+        local from = queue.num == num and lane == tonumber(second) and tonumber(position) or -1
+        for _, ticket in ipairs(ticketsInLine(lineName(lane, queue.name), from, size + 1 - #tickets)) do
+          if #tickets == size then return scanned(tickets, places, true) end
+          tickets[#tickets + 1] = ticket
+          places[#places + 1] = { queue.num, lane, tonumber(sub(ticket, 1, 11), 16) }
+        end
+      end
+    end
+  end
+  local behindQueues = 2 ^ 32
+  local waiting = {}
+  for _, line in ipairs(call('HKEYS', named('lines'))) do waiting[#waiting + 1] = { at = 2 * tonumber(line), name = line } end
+  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate } end
+  table.sort(waiting, function(a, b) return a.at < b.at end)
+  for _, place in ipairs(waiting) do
+    local at = behindQueues + place.at
+    if at >= num then
+      local rank, member = '-inf', ''
+      if at == num then rank, member = second, format('%011x', position) .. '~' end
+      local found = behind(named('place:' .. place.name), rank, member, size + 1 - #tickets)
+      for i = 1, #found, 2 do
+        if #tickets == size then return scanned(tickets, places, true) end
+        tickets[#tickets + 1] = found[i]
+        places[#places + 1] = { format('%.17g', at), found[i + 1], tonumber(sub(found[i], 1, 11), 16) }
+      end
+    end
+  end
+  return scanned(tickets, places, false)
+end
+`
+
+export const look = `
+-- What the desk reads. ARGV: now, the name of the last commit when the desk began to read ('' for the first time), who reads, for how
+-- many ms nobody else may commit ('' for all may), then for each question its name, how many values it has, and these.
+-- Answers { now, the name of the last commit, an answer for each question }. Something was committed since: MRSTALE.
+local now = clock(ARGV[1])
+local commit = call('HGET', root, 'commit') or 'none'
+if ARGV[2] ~= '' and ARGV[2] ~= commit then return redis.error_reply('MRSTALE others have written meanwhile') end
+-- A full server refuses it, and then goes on as if it had not been asked for.
+if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
+  redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
 end
 
 local answers = {}
@@ -1691,14 +1810,6 @@ answers.positionsOf = function(...)
   return found
 end
 
--- Links are told as three values each: the position of the parent, the child, and the link itself.
-local function addLink(links, parent, child)
-  local body = bodyOf(parent)
-  local link = body and call('HGET', named('link:' .. seqIn(body)), child)
-  if not link then return end
-  for _, value in ipairs({ seqIn(body), child, link }) do links[#links + 1] = value end
-end
-
 -- Parents of jobs, and the links to them; values are a handle and the id of each.
 answers.kin = function(...)
   local parents, links, seen = {}, {}, {}
@@ -1844,110 +1955,7 @@ answers.names = function(set, after, size)
   return call('ZRANGEBYLEX', named(set), after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, size)
 end
 
--- Scans: jobs of a state in its order, each with its place, and 1 if there are more.
-local function scanned(tickets, places, more)
-  local found = {}
-  for i, ticket in ipairs(tickets) do
-    local job = jobOf(handleOf(ticket))
-    if job then found[#found + 1] = { job, unpack(places[i]) } end
-  end
-  return { found, more and 1 or 0 }
-end
-
-answers.scanUp = function(set, rank, position, _, size)
-  local member = rank == '-inf' and '' or format('%011x', position) .. '~'
-  local found = behind(named(set), rank, member, size + 1)
-  local tickets, places = {}, {}
-  for i = 1, math.min(#found, 2 * size), 2 do
-    tickets[#tickets + 1] = found[i]
-    places[#places + 1] = { found[i + 1], tonumber(sub(found[i], 1, 11), 16), 0 }
-  end
-  return scanned(tickets, places, #found > 2 * size)
-end
-
--- From the highest rank down.
-answers.scanDown = function(set, rank, position, _, size)
-  size = tonumber(size)
-  local key = named(set)
-  local member = position ~= '' and format('%011x', position)
-  local tickets, places = {}, {}
-  local skip, more = 0, false
-  repeat
-    local page = call('ZREVRANGEBYSCORE', key, rank, '-inf', 'WITHSCORES', 'LIMIT', skip, size + 1)
-    for i = 1, #page, 2 do
-      if not member or tonumber(page[i + 1]) < tonumber(rank) or page[i] < member then
-        if #tickets == size then
-          more = true
-          break
-        end
-        tickets[#tickets + 1] = page[i]
-        places[#places + 1] = { page[i + 1], tonumber(sub(page[i], 1, 11), 16), 0 }
-      end
-    end
-    skip = skip + size + 1
-  until more or #page < 2 * (size + 1)
-  return scanned(tickets, places, more)
-end
-
-answers.scanRunning = function(_, position, _, _, size)
-  local after = position == '-inf' and '' or format('%011x', position) .. '~'
-  local tickets, places = {}, {}
-  local all = call('HKEYS', named('running'))
-  table.sort(all)
-  for _, ticket in ipairs(all) do
-    if ticket > after and ticket ~= '' then
-      if #tickets == tonumber(size) then return scanned(tickets, places, true) end
-      tickets[#tickets + 1] = ticket
-      places[#places + 1] = { tonumber(sub(ticket, 1, 11), 16), 0, 0 }
-    end
-  end
-  return scanned(tickets, places, false)
-end
-
--- Lines by queue and lane, then the places where jobs with limits or groups wait.
-answers.scanPending = function(only, num, second, position, size)
-  num, size = num == '-inf' and -1 or tonumber(num), tonumber(size)
-  local tickets, places = {}, {}
-  local queues = {}
-  local pairsOf = call('HGETALL', named('queues'))
-  for i = 1, #pairsOf, 2 do
-    if only == '' or only == pairsOf[i] then
-      queues[#queues + 1] = { name = pairsOf[i], num = tonumber(string.match(pairsOf[i + 1], '^%d+')) }
-    end
-  end
-  table.sort(queues, function(a, b) return a.num < b.num end)
-  for _, queue in ipairs(queues) do
-    for lane = 0, 3 do
-      if queue.num > num or queue.num == num and lane >= tonumber(second) then
-        local from = queue.num == num and lane == tonumber(second) and tonumber(position) or -1
-        for _, ticket in ipairs(ticketsInLine(lineName(lane, queue.name), from, size + 1 - #tickets)) do
-          if #tickets == size then return scanned(tickets, places, true) end
-          tickets[#tickets + 1] = ticket
-          places[#places + 1] = { queue.num, lane, tonumber(sub(ticket, 1, 11), 16) }
-        end
-      end
-    end
-  end
-  local behindQueues = 2 ^ 32
-  local waiting = {}
-  for _, line in ipairs(call('HKEYS', named('lines'))) do waiting[#waiting + 1] = { at = 2 * tonumber(line), name = line } end
-  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate } end
-  table.sort(waiting, function(a, b) return a.at < b.at end)
-  for _, place in ipairs(waiting) do
-    local at = behindQueues + place.at
-    if at >= num then
-      local rank, member = '-inf', ''
-      if at == num then rank, member = second, format('%011x', position) .. '~' end
-      local found = behind(named('place:' .. place.name), rank, member, size + 1 - #tickets)
-      for i = 1, #found, 2 do
-        if #tickets == size then return scanned(tickets, places, true) end
-        tickets[#tickets + 1] = found[i]
-        places[#places + 1] = { format('%.17g', at), found[i + 1], tonumber(sub(found[i], 1, 11), 16) }
-      end
-    end
-  end
-  return scanned(tickets, places, false)
-end
+answers.scanUp, answers.scanDown, answers.scanRunning, answers.scanPending = scanUp, scanDown, scanRunning, scanPending
 
 local told = { format('%.17g', now), commit }
 local at = 5

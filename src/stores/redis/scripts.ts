@@ -2,8 +2,10 @@ import {
   common,
   exchange,
   insert,
+  jobs,
   limits,
   listen,
+  lists,
   look,
   moved,
   peek,
@@ -28,5 +30,5 @@ export const scripts = {
 }
 
 function script(name: string, text: string): Script {
-  return makeScript(name, withParts(`${common}\n\n${limits}`, text))
+  return makeScript(name, withParts([common, limits, jobs, lists].join('\n\n'), text))
 }

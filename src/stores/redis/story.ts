@@ -46,7 +46,7 @@ export function readStory(text: string): Story {
   }
 }
 
-export const untold: Story = {
+const untold: Story = {
   state: 0,
   special: false,
   isParent: false,
