@@ -1,5 +1,7 @@
 import {
+  claims,
   common,
+  ends,
   exchange,
   insert,
   jobs,
@@ -19,7 +21,7 @@ import { makeScript, type Script } from './script.js'
 /** What runs in the server. */
 export const scripts = {
   insert: script('insert', insert),
-  exchange: script('exchange', exchange),
+  exchange: script('exchange', [ends, claims, exchange].join('\n\n')),
   listen: script('listen', listen),
   look: script('look', look),
   moved: script('moved', moved),
