@@ -5,14 +5,19 @@ import { Shard } from '../../src/stores/redis/shard.js'
 
 type Run = Shard['run']
 
-function intercept(around: (run: () => ReturnType<Run>, script: Script) => ReturnType<Run>): void {
+/** Returns what ends it earlier. */
+export function intercept(
+  around: (run: () => ReturnType<Run>, script: Script) => ReturnType<Run>,
+): () => void {
   const { run } = Shard.prototype
   Shard.prototype.run = function (this: Shard, ...args) {
     return around(() => run.apply(this, args), args[0])
   }
-  onTestFinished(() => {
+  const end = () => {
     Shard.prototype.run = run
-  })
+  }
+  onTestFinished(end)
+  return end
 }
 
 /** Names of the scripts that run. */

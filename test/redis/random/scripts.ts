@@ -1,24 +1,9 @@
 /** Which scripts run in the server for a call, and answers of theirs that get lost. */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { onTestFinished } from 'vitest'
 import type { NewJob } from '../../../src/core/job.js'
 import type { ExchangeRequest, ExchangeResult, InsertResult, Store } from '../../../src/core/store.js'
-import type { Script } from '../../../src/stores/redis/script.js'
-import { Shard } from '../../../src/stores/redis/shard.js'
 import type { Random } from '../../chaos/random.js'
-
-type Run = Shard['run']
-
-/** Returns what ends it. */
-function intercept(around: (run: () => ReturnType<Run>, script: Script) => ReturnType<Run>): () => void {
-  const { run } = Shard.prototype
-  Shard.prototype.run = function (this: Shard, ...args) {
-    return around(() => run.apply(this, args), args[0])
-  }
-  return () => {
-    Shard.prototype.run = run
-  }
-}
+import { intercept } from '../intercept.js'
 
 const writing = ['insert', 'exchange', 'write', 'retract']
 
@@ -38,11 +23,10 @@ export class WithoutDesk {
   readonly #scripts = new AsyncLocalStorage<string[]>()
 
   constructor() {
-    const end = intercept((run, { name }) => {
+    intercept((run, { name }) => {
       this.#scripts.getStore()?.push(name)
       return run()
     })
-    onTestFinished(end)
   }
 
   async insert(
