@@ -65,8 +65,9 @@ export class Flows {
     const patience = milliseconds(options.patience ?? '10m', 'patience')
     const site = new BuildingSite(id)
     await this.#runtime.ready()
-    // What comes next is prepared while this is on its way.
-    let written = Promise.resolve(true)
+    // What comes next is prepared while these are on their way.
+    const away: Promise<boolean>[] = []
+    let goesOn = true
     try {
       for (const step of steps) {
         if ('complete' in step) site.complete(step.complete)
@@ -76,14 +77,16 @@ export class Flows {
           site.add(node instanceof Promise ? await node : node)
         }
         if (!site.isFull) continue
-        if (!(await written)) break
+        goesOn = await landed(away, site.begun ? this.#mostAway - 1 : 0)
+        if (!goesOn) break
         if (site.begun) await nextTurn()
-        written = this.#write(site, patience)
+        const written = this.#write(site, patience, away.at(-1))
         written.catch(() => {}) // it is awaited later
+        away.push(written)
       }
-      if (await written) await this.#write(site, patience)
+      if (goesOn && (await landed(away, 0))) await this.#write(site, patience)
     } catch (error) {
-      await Promise.allSettled([written])
+      await Promise.allSettled(away)
       if (site.isOurs) await this.#abandon(id)
       throw error
     }
@@ -120,8 +123,13 @@ export class Flows {
     return { planned, made: await made }
   }
 
+  /** Writes at a time; the first one goes alone, for it says whether the flow is there already. */
+  get #mostAway(): number {
+    return this.#runtime.store.capabilities.pipelined === true ? 2 : 1
+  }
+
   /** Writes what has gathered; false when there is nothing left to do, because the flow is there already. */
-  async #write(site: BuildingSite, patience: number): Promise<boolean> {
+  async #write(site: BuildingSite, patience: number, before?: Promise<boolean>): Promise<boolean> {
     const jobs = site.nodes.map((node) => ({ ...node.made, family: site.family(node, patience) }))
     const finished = site.take()
     if (jobs.length > 0) {
@@ -130,6 +138,8 @@ export class Flows {
       site.written(jobs, results)
       if (site.isOver) return false
     }
+    // Children of jobs that are sealed now may have come with that.
+    await before
     for (let i = 0; i < finished.length; i += bounds.batch)
       await this.#runtime.store.operate({ ids: finished.slice(i, i + bounds.batch) }, { do: 'seal' })
     return true
@@ -152,6 +162,12 @@ export class Flows {
       this.#runtime.events.emit('error', { error, during: 'flow' })
     })
   }
+}
+
+/** Waits until no more than so many are left; false when one of them says that there is nothing left to do. */
+async function landed(away: Promise<boolean>[], most: number): Promise<boolean> {
+  while (away.length > most) if (!(await away.shift())) return false
+  return true
 }
 
 interface Prepared {

@@ -93,6 +93,8 @@ export interface Capabilities {
   readonly transactions: boolean
   /** A server of its own does the work: an exchange that is sent early is done while this process goes on. */
   readonly remote?: boolean
+  /** Calls that are alike keep their order without waiting for each other's answers. */
+  readonly pipelined?: boolean
 }
 
 /**

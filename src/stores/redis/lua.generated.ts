@@ -510,15 +510,18 @@ local function noteEnds(parent, family, now)
   if not waiting or tonumber(waiting) <= #family.ids then return false end
   family.row = '[' .. format('%d', waiting - #family.ids) .. rest
   local ended = format('%.17g', now)
+  -- Most are alike.
+  local lastRow, lastText
   for first = 1, #family.ids, 1000 do
     local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
     for i = 1, #rows do
       local row, at = rows[i], first + i - 1
       -- It begins with its end, if there is one.
       if not row or byte(row) ~= 59 then return false end
+      if row ~= lastRow then lastRow, lastText = row, ended .. row end
       local result = family.results[at]
       family.links[2 * at - 1] = family.ids[at]
-      family.links[2 * at] = result == '' and ended .. row or ended .. row .. '\\n' .. result
+      family.links[2 * at] = result == '' and lastText or lastText .. '\\n' .. result
     end
   end
   return true
@@ -1147,7 +1150,7 @@ local function link(parent)
   for i, id in ipairs(parent.ids) do
     fields[2 * i - 1] = id
     fields[2 * i] = parent.links[i]
-    ranked[2 * i - 1] = 0
+    ranked[2 * i - 1] = '0'
     ranked[2 * i] = id
   end
   inParts(fields, 'HSET', named('link:' .. parent.position))
@@ -1872,19 +1875,20 @@ answers.activeGates = function()
   return gatesOf(call('ZRANGE', named('activegates'), 0, -1))
 end
 
--- Behind a child, in the order of their ids: each child and the link to it.
+-- Behind a child, in the order of their ids: each child and the link to it; as one text unless that could not be taken apart.
 answers.links = function(parent, child, size)
   local from = child == '' and '-' or '(' .. child
   local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
-  local rows = {}
+  local rows, isPlain = {}, true
   for first = 1, #children, 1000 do
     local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
     for i, link in ipairs(links) do
       rows[#rows + 1] = children[first + i - 1]
       rows[#rows + 1] = link
+      isPlain = isPlain and not string.find(link, '\\30', 1, true)
     end
   end
-  return rows
+  return isPlain and table.concat(rows, '\\30') or rows
 end
 
 -- The same by the handle of the parent: its position, and its links; false for one that is not there.

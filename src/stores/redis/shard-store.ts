@@ -90,6 +90,7 @@ export class ShardStore implements Store {
     durable: true,
     shared: true,
     remote: true,
+    pipelined: true,
     transactions: false,
   }
   readonly #number: number

@@ -54,15 +54,18 @@ local function noteEnds(parent, family, now)
   if not waiting or tonumber(waiting) <= #family.ids then return false end
   family.row = '[' .. format('%d', waiting - #family.ids) .. rest
   local ended = format('%.17g', now)
+  -- Most are alike.
+  local lastRow, lastText
   for first = 1, #family.ids, 1000 do
     local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
     for i = 1, #rows do
       local row, at = rows[i], first + i - 1
       -- It begins with its end, if there is one.
       if not row or byte(row) ~= 59 then return false end
+      if row ~= lastRow then lastRow, lastText = row, ended .. row end
       local result = family.results[at]
       family.links[2 * at - 1] = family.ids[at]
-      family.links[2 * at] = result == '' and ended .. row or ended .. row .. '\n' .. result
+      family.links[2 * at] = result == '' and lastText or lastText .. '\n' .. result
     end
   end
   return true

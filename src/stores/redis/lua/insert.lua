@@ -223,7 +223,7 @@ local function link(parent)
   for i, id in ipairs(parent.ids) do
     fields[2 * i - 1] = id
     fields[2 * i] = parent.links[i]
-    ranked[2 * i - 1] = 0
+    ranked[2 * i - 1] = '0'
     ranked[2 * i] = id
   end
   inParts(fields, 'HSET', named('link:' .. parent.position))

@@ -262,19 +262,20 @@ answers.activeGates = function()
   return gatesOf(call('ZRANGE', named('activegates'), 0, -1))
 end
 
--- Behind a child, in the order of their ids: each child and the link to it.
+-- Behind a child, in the order of their ids: each child and the link to it; as one text unless that could not be taken apart.
 answers.links = function(parent, child, size)
   local from = child == '' and '-' or '(' .. child
   local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
-  local rows = {}
+  local rows, isPlain = {}, true
   for first = 1, #children, 1000 do
     local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
     for i, link in ipairs(links) do
       rows[#rows + 1] = children[first + i - 1]
       rows[#rows + 1] = link
+      isPlain = isPlain and not string.find(link, '\30', 1, true)
     end
   end
-  return rows
+  return isPlain and table.concat(rows, '\30') or rows
 end
 
 -- The same by the handle of the parent: its position, and its links; false for one that is not there.

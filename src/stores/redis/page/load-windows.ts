@@ -6,7 +6,7 @@ import { handleOf, sortable } from '../ticket.js'
 import { readHeads } from './head.js'
 import type { JobReply } from './job-reply.js'
 import type { Question } from './question.js'
-import { putGates, putJobs, putLinkWindow } from './replies.js'
+import { type LinkTexts, putGates, putJobs, putLinkWindow } from './replies.js'
 
 export const windows: Record<string, (page: Page, need: WindowNeed) => Question> = {
   state: (page, need) =>
@@ -29,13 +29,13 @@ export const windows: Record<string, (page: Page, need: WindowNeed) => Question>
   links: (page, need) => ({
     name: 'links',
     values: [...need.scope, need.count],
-    take: (texts: readonly string[]) => putLinkWindow(page, need, texts),
+    take: (texts: LinkTexts) => putLinkWindow(page, need, texts),
   }),
   // Of a parent whose position is not known.
   linksOf: (page, need) => ({
     name: 'linksOf',
     values: [handleOf(need.scope[0] as string), need.scope[1] as string, need.count],
-    take(found: readonly [seq: number, texts: readonly string[]] | null) {
+    take(found: readonly [seq: number, texts: LinkTexts] | null) {
       const [id, child] = need.scope as [string, string]
       page.putRow('place', id, found && { id, seq: found[0] })
       if (found) putLinkWindow(page, linksNeed(found[0], child, need.count), found[1])

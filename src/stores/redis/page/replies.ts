@@ -2,6 +2,7 @@
 import { type LinkRow, linkKey } from '../../page/links.js'
 import type { WindowNeed } from '../../page/needs.js'
 import type { Page } from '../../page/page.js'
+import { separator } from '../../page/separator.js'
 import type { WorkerRow } from '../../page/workers.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
 import { readLinkText } from './link-text.js'
@@ -25,8 +26,11 @@ export function putJob(page: Page, row: ReadJob): void {
   if (row.rest?.includes('"parents":[{')) page.children.add(row.id)
 }
 
-/** Of each the child and its text. */
-export function putLinkWindow(page: Page, need: WindowNeed, texts: readonly string[]): void {
+/** Of each the child and its text; mostly all of them as one text. */
+export type LinkTexts = string | readonly string[]
+
+export function putLinkWindow(page: Page, need: WindowNeed, found: LinkTexts): void {
+  const texts = typeof found !== 'string' ? found : found === '' ? [] : found.split(separator)
   const rows: LinkRow[] = []
   for (let i = 0; i < texts.length; i += 2)
     rows.push(readLinkText(need.scope[0] as number, texts[i] as string, texts[i + 1] as string))
