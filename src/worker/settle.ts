@@ -38,7 +38,7 @@ interface Flight {
 
 /** A claim that brings fewer jobs is waited for; with more there are two exchanges on their way, of so many outcomes at most. */
 const many = 100
-const mostAtOnce = 250
+const mostAtOnce = 500
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
