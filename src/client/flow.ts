@@ -77,7 +77,7 @@ export class Flows {
           site.add(node instanceof Promise ? await node : node)
         }
         if (!site.isFull) continue
-        goesOn = await landed(away, site.begun ? this.#mostAway - 1 : 0)
+        goesOn = await landed(away, site.begun && !site.buildsOnLast ? this.#mostAway - 1 : 0)
         if (!goesOn) break
         if (site.begun) await nextTurn()
         const written = this.#write(site, patience, away.at(-1))
@@ -190,6 +190,8 @@ class BuildingSite {
   /** Ids of jobs written before, whose children are all in the next write. */
   #finished: string[] = []
   #firstHere = 0
+  /** The first ordinal of the last write. */
+  #lastFirst = 0
   #text = 0
   #compensated = 0
   #last: { readonly planned: PlannedNode; readonly family: NewFamily } | undefined
@@ -205,6 +207,13 @@ class BuildingSite {
 
   get isFull(): boolean {
     return this.nodes.length >= perWrite.jobs || this.#text >= perWrite.text
+  }
+
+  /** One that goes out beside the last write may be done before it. */
+  get buildsOnLast(): boolean {
+    return this.nodes.some(({ planned: { parents } }) =>
+      parents.some((parent) => parent >= this.#lastFirst && parent < this.#firstHere),
+    )
   }
 
   /** The flow's own id is that of the job that it leads to; the others follow in the order of their parts. */
@@ -227,6 +236,7 @@ class BuildingSite {
   /** Empties it for the next write; returns the ids of jobs that have all of their children now. */
   take(): string[] {
     const finished = this.#finished
+    this.#lastFirst = this.#firstHere
     this.#firstHere += this.nodes.length
     this.nodes = []
     this.#text = 0

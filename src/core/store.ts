@@ -93,7 +93,7 @@ export interface Capabilities {
   readonly transactions: boolean
   /** A server of its own does the work: an exchange that is sent early is done while this process goes on. */
   readonly remote?: boolean
-  /** Calls that are alike keep their order without waiting for each other's answers. */
+  /** A call need not wait for the answer of another; which of them is done first is open. */
   readonly pipelined?: boolean
 }
 
