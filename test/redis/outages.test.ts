@@ -62,7 +62,7 @@ describe('the network', () => {
     network.cut()
     const error = await errorOf(connection.run(scripts.add, []))
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', cause: expect.anything() })
-    expect(error.message).toContain('asking again is safe')
+    expect(error.message).toContain('Asking again is safe')
   })
 
   test('patience of one call: the others keep theirs', async () => {

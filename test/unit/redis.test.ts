@@ -213,7 +213,9 @@ describe('a server', () => {
   const waitaof = { command: 'WAITAOF', local: 1, replicas: 0, timeout: 1 } as const
 
   test('that is too old is refused', async () => {
-    const error = await checkServer(server('redis_version:6.0.16'), undefined).catch((thrown) => thrown)
+    const error = await checkServer(server('redis_version:6.0.16'), undefined, false).catch(
+      (thrown) => thrown,
+    )
     expect(error).toMatchObject({
       code: 'STORE_REFUSED',
       field: 'redis_version',
@@ -221,25 +223,27 @@ describe('a server', () => {
       limit: '6.2',
     })
     for (const version of ['6.2.0', '7.0.15', '10.1.0'])
-      await expect(checkServer(server(`redis_version:${version}`), undefined)).resolves.toBeDefined()
+      await expect(checkServer(server(`redis_version:${version}`), undefined, false)).resolves.toBeDefined()
   })
 
   test('needs 7.2 and its file for waitaof', async () => {
     const refused = { code: 'STORE_REFUSED' }
-    await expect(checkServer(server('redis_version:7.0.15\r\naof_enabled:1'), waitaof)).rejects.toMatchObject(
-      refused,
-    )
-    await expect(checkServer(server('redis_version:7.2.4\r\naof_enabled:0'), waitaof)).rejects.toMatchObject(
-      refused,
-    )
-    await expect(checkServer(server('redis_version:7.2.4\r\naof_enabled:1'), waitaof)).resolves.toBeDefined()
+    await expect(
+      checkServer(server('redis_version:7.0.15\r\naof_enabled:1'), waitaof, false),
+    ).rejects.toMatchObject(refused)
+    await expect(
+      checkServer(server('redis_version:7.2.4\r\naof_enabled:0'), waitaof, false),
+    ).rejects.toMatchObject(refused)
+    await expect(
+      checkServer(server('redis_version:7.2.4\r\naof_enabled:1'), waitaof, false),
+    ).resolves.toBeDefined()
   })
 
   test('that forbids CONFIG is judged by INFO', async () => {
     const lossy = server('redis_version:7.0.0\r\nmaxmemory_policy:allkeys-lru')
-    await expect(checkServer(lossy, undefined)).rejects.toMatchObject({ field: 'maxmemory-policy' })
+    await expect(checkServer(lossy, undefined, false)).rejects.toMatchObject({ field: 'maxmemory-policy' })
     const fine = server('redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1')
-    expect(await checkServer(fine, undefined)).toEqual([
+    expect(await checkServer(fine, undefined, false)).toEqual([
       expect.stringMatching(/^could not verify appendfsync/),
     ])
   })

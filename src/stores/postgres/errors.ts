@@ -137,7 +137,7 @@ function unavailable(error: unknown, waited: number): MillraceError {
   const tried = waited >= 1000 ? `, tried for ${Math.round(waited / 1000)} s` : ''
   return new MillraceError(
     'STORE_UNAVAILABLE',
-    `PostgreSQL cannot be used now${tried}: ${text(error)}${state === undefined ? '' : ` (${state})`}; ${hint(error, state)}. What was asked for may or may not have happened; asking again is safe`,
+    `PostgreSQL cannot be used now${tried}: ${text(error)}${state === undefined ? '' : ` (${state})`}; ${hint(error, state)}. What was asked for may or may not have happened. Asking again is safe: with the same id, a job is added once`,
     { cause: error },
   )
 }

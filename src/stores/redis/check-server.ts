@@ -7,14 +7,18 @@ import type { Line } from './line.js'
 export async function checkServer(
   line: Line,
   durability: CompiledDurability | undefined,
+  followsCluster: boolean,
 ): Promise<readonly string[]> {
   const facts = await readFacts(line)
   checkVersion(facts)
   checkPolicy(facts)
   if (durability?.command === 'WAITAOF') checkWaitAof(facts, durability)
-  return [policyWarning(facts), persistenceWarning(facts), replicationWarning(facts, durability)].filter(
-    (warning) => warning !== undefined,
-  )
+  return [
+    policyWarning(facts),
+    persistenceWarning(facts),
+    replicationWarning(facts, durability),
+    clusterWarning(facts, followsCluster),
+  ].filter((warning) => warning !== undefined)
 }
 
 /** Undefined: the server does not tell. */
@@ -26,6 +30,7 @@ interface Facts {
   /** When snapshots are taken, as 'seconds changes …'; '' for never. */
   readonly save: string | undefined
   readonly replicas: number
+  readonly isClusterNode: boolean
 }
 
 /** CONFIG is forbidden in many services; INFO tells some of it. */
@@ -47,6 +52,7 @@ async function readFacts(line: Line): Promise<Facts> {
     fsync,
     save,
     replicas: Number(info.get('connected_slaves') ?? 0),
+    isClusterNode: info.get('cluster_enabled') === '1',
   }
 }
 
@@ -129,6 +135,14 @@ function replicationWarning(
   { replicas }: Facts,
   durability: CompiledDurability | undefined,
 ): string | undefined {
+  if (durability !== undefined && replicas < durability.replicas)
+    return `the server has ${replicas} replicas and durability waits for ${durability.replicas}: until there are more, no write is acknowledged`
   if (durability !== undefined || replicas === 0) return undefined
   return "the server has replicas and durability is 'none': writes that had not reached the replica are lost at a failover; durability { wait: 1 } makes that rare"
+}
+
+/** A proxy may say so too, and be right. */
+function clusterWarning({ isClusterNode }: Facts, followsCluster: boolean): string | undefined {
+  if (!isClusterNode || followsCluster) return undefined
+  return 'the server is a node of a cluster: when its slots move, jobs are not found any more; use redis+cluster://, or a Cluster as client'
 }

@@ -2,18 +2,16 @@
  * A shard lies in one slot, so all that we need of a cluster is the node which has that slot. Any node says who that
  * is, by MOVED. Commands go to that node's own connection: what waits for replicas must wait where the write was.
  */
-import type { Dialler, Dialling, NatMap } from './dial.js'
+import type { Dialler, Dialling, Manner, NatMap } from './dial.js'
 import type { RedisClient } from './driver.js'
-import { movedTo } from './errors.js'
-import { greetOrLeave } from './greet.js'
+import { hostIn, movedTo } from './errors.js'
 import { type Line, openLine } from './line.js'
-import type { Timeouts } from './options.js'
 import type { Address } from './url.js'
 
 export class ClusterDialler implements Dialler {
   readonly #make: (address: Address) => RedisClient
   readonly #seeds: () => readonly Address[]
-  readonly #timeouts: Timeouts
+  readonly #manner: Manner
   readonly #natMap: NatMap | undefined
   /** Those that the cluster itself told of: the first ones may all have been replaced since. */
   #learned: readonly Address[] = []
@@ -22,21 +20,21 @@ export class ClusterDialler implements Dialler {
   constructor(
     make: (address: Address) => RedisClient,
     seeds: () => readonly Address[],
-    timeouts: Timeouts,
+    manner: Manner,
     natMap?: NatMap,
   ) {
     this.#make = make
     this.#seeds = seeds
-    this.#timeouts = timeouts
+    this.#manner = manner
     this.#natMap = natMap
   }
 
-  async dial(root: string, { lostBy, closing, timeouts = this.#timeouts }: Dialling): Promise<Line> {
+  async dial(root: string, { lostBy, closing, timeouts = this.#manner.timeouts }: Dialling): Promise<Line> {
     let address = this.#moved(lostBy, '') ?? this.#next()
     for (let hops = 1; ; hops++) {
       const line = await openLine(this.#make(address), timeouts, closing)
       try {
-        await greetOrLeave(line, root)
+        await this.#manner.greet(line, root)
         await this.#learn(line, address.host)
         return line
       } catch (error) {
@@ -62,7 +60,7 @@ export class ClusterDialler implements Dialler {
     const [slots] = await line.ask([['CLUSTER', 'SLOTS']])
     if (!Array.isArray(slots)) return // forbidden: the first ones must do
     const nodes = slots.flatMap(([, , ...nodes]: SlotRange) => nodes)
-    const names = nodes.map(([name, port]) => this.#outside({ host: name || host, port }))
+    const names = nodes.map(([name, port]) => this.#outside({ host: hostIn(name, host), port }))
     this.#learned = [...new Map(names.map((node) => [`${node.host}:${node.port}`, node])).values()]
   }
 

@@ -3,10 +3,8 @@
  * one whose answer was lost may be done again.
  */
 import { setMaxListeners } from 'node:events'
-import { MillraceError } from '../../core/errors.js'
 import { checkServer } from './check-server.js'
 import { type Dialler, makeDialler } from './dial.js'
-import { isReply } from './errors.js'
 import type { CompiledOptions } from './options.js'
 import type { Script } from './script.js'
 import { type Effort, Shard } from './shard.js'
@@ -16,7 +14,6 @@ export async function openConnection(options: CompiledOptions, shard = 0): Promi
   const connection = new Connection(await makeDialler(options), options, shard)
   try {
     await connection.check()
-    await connection.checkShards()
     return connection
   } catch (error) {
     connection.close()
@@ -43,30 +40,11 @@ export class Connection {
   }
 
   async check(): Promise<void> {
-    const { patience, durability, warn } = this.#options
-    this.warnings = await this.shard.attempting(patience, (line) => checkServer(line, durability))
+    const { patience, durability, warn, target, client } = this.#options
+    const isCluster = target?.kind === 'cluster' || client?.isCluster === true
+    this.warnings = await this.shard.attempting(patience, (line) => checkServer(line, durability, isCluster))
     if (!warn) return
     for (const warning of this.warnings) process.emitWarning(warning, { code: 'MILLRACE_REDIS_DURABILITY' })
-  }
-
-  /** Jobs would not be found by a process that takes the store for smaller or larger than it is. */
-  async checkShards(): Promise<void> {
-    const { patience, shards } = this.#options
-    const found = await this.shard.attempting(patience, async (line) => {
-      const [known] = await line.ask([['HGET', this.shard.base, 'shards']])
-      if (known !== null) return known
-      const replies = await line.ask([
-        ['HSETNX', this.shard.base, 'shards', shards],
-        ['HGET', this.shard.base, 'shards'],
-      ])
-      return replies.find(isReply) ?? replies[1]
-    })
-    if (Number(found) === shards) return
-    throw new MillraceError(
-      'STORE_REFUSED',
-      `the store was made with shards: ${found}, and this process has shards: ${shards}; use ${found}, or another prefix`,
-      { field: 'shards', value: shards, limit: Number(found) },
-    )
   }
 
   /** What is still being tried is rejected. */

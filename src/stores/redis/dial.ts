@@ -20,36 +20,48 @@ export interface Dialling {
   readonly timeouts?: Timeouts
 }
 
-export async function makeDialler({ target, client, timeouts }: CompiledOptions): Promise<Dialler> {
-  const Redis = await loadDriver()
-  const own = { ...settings, connectTimeout: timeouts.connect, sentinelCommandTimeout: timeouts.connect }
-  if (target !== undefined) return dialTarget(Redis, target, own, timeouts)
-  const pattern = client as RedisPattern
-  if (!pattern.isCluster) return dialLike(pattern, own, timeouts)
-  const { redisOptions, natMap } = pattern.options as ClusterSettings
-  const make = (address: Address) => new Redis({ ...redisOptions, ...own, ...address })
-  return new ClusterDialler(make, () => nodesOf(pattern), timeouts, natMap)
+/** Makes sure that a connection leads where it should, or ends it. */
+export type Greet = (line: Line, root: string) => Promise<void>
+
+/** How all connections of a store are made. */
+export interface Manner {
+  readonly timeouts: Timeouts
+  readonly greet: Greet
 }
 
-function dialTarget(Redis: RedisDriver, target: Target, own: object, timeouts: Timeouts): Dialler {
+export async function makeDialler({ target, client, timeouts, shards }: CompiledOptions): Promise<Dialler> {
+  const Redis = await loadDriver()
+  const greet: Greet = (line, root) => greetOrLeave(line, root, shards)
+  const own = { ...settings, connectTimeout: timeouts.connect, sentinelCommandTimeout: timeouts.connect }
+  const manner = { timeouts, greet }
+  if (target !== undefined) return dialTarget(Redis, target, own, manner)
+  const pattern = client as RedisPattern
+  if (!pattern.isCluster) return dialLike(pattern, own, manner)
+  const { redisOptions, natMap } = pattern.options as ClusterSettings
+  const login = loginOf(pattern)
+  const make = (address: Address) => new Redis({ ...login, ...redisOptions, ...own, ...address })
+  return new ClusterDialler(make, () => nodesOf(pattern), manner, natMap)
+}
+
+function dialTarget(Redis: RedisDriver, target: Target, own: object, manner: Manner): Dialler {
   const { kind, addresses, primary: name, username, password, db, tls } = target
   const login = { ...own, username, password, db, ...(tls && { tls: {} }) }
   if (kind === 'cluster')
     return new ClusterDialler(
       (address) => new Redis({ ...login, ...address }),
       () => addresses,
-      timeouts,
+      manner,
     )
-  if (kind === 'server') return new ServerDialler(() => new Redis({ ...login, ...addresses[0] }), timeouts)
+  if (kind === 'server') return new ServerDialler(() => new Redis({ ...login, ...addresses[0] }), manner)
   const secure = tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }
   const make = (turn: number) => new Redis({ ...login, ...secure, name, sentinels: turned(addresses, turn) })
-  return new ServerDialler(make, timeouts)
+  return new ServerDialler(make, manner)
 }
 
-function dialLike(pattern: RedisPattern, own: object, timeouts: Timeouts): Dialler {
+function dialLike(pattern: RedisPattern, own: object, manner: Manner): Dialler {
   const { sentinels } = pattern.options as { readonly sentinels?: readonly Address[] | null }
   const place = (turn: number) => (sentinels ? { sentinels: turned(sentinels, turn) } : {})
-  return new ServerDialler((turn) => pattern.duplicate({ ...own, ...place(turn) }) as RedisClient, timeouts)
+  return new ServerDialler((turn) => pattern.duplicate({ ...own, ...place(turn) }) as RedisClient, manner)
 }
 
 /** One that does not answer must not be asked first for ever. */
@@ -61,18 +73,18 @@ function turned<T>(list: readonly T[], turn: number): T[] {
 /** One server, or the one that sentinels know of. */
 class ServerDialler implements Dialler {
   readonly #make: (turn: number) => RedisClient
-  readonly #timeouts: Timeouts
+  readonly #manner: Manner
   #turn = 0
 
-  constructor(make: (turn: number) => RedisClient, timeouts: Timeouts) {
+  constructor(make: (turn: number) => RedisClient, manner: Manner) {
     this.#make = make
-    this.#timeouts = timeouts
+    this.#manner = manner
   }
 
-  async dial(root: string, { closing, timeouts = this.#timeouts }: Dialling): Promise<Line> {
+  async dial(root: string, { closing, timeouts = this.#manner.timeouts }: Dialling): Promise<Line> {
     try {
       const line = await openLine(this.#make(this.#turn), timeouts, closing)
-      await greetOrLeave(line, root)
+      await this.#manner.greet(line, root)
       return line
     } catch (error) {
       this.#turn++
@@ -114,6 +126,36 @@ function startupNode(node: unknown): Address {
     return { host, port: Number(port) }
   }
   if (/^\d+$/.test(String(node))) return { host: 'localhost', port: Number(node) }
-  const { hostname, port } = new URL(String(node).includes('://') ? String(node) : `redis://${node}`)
+  const { hostname, port } = urlOf(node)
   return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 6379) }
+}
+
+interface Login {
+  readonly username?: string
+  readonly password?: string
+  readonly tls?: object
+}
+
+/** That of the first node which has one: all nodes of a cluster have the same users. */
+function loginOf(pattern: RedisPattern): Login {
+  const { startupNodes = [] } = pattern as { startupNodes?: unknown[] }
+  return startupNodes.map(loginIn).find((login) => Object.keys(login).length > 0) ?? {}
+}
+
+function loginIn(node: unknown): Login {
+  if (typeof node === 'object' && node !== null) {
+    const { username, password, tls } = node as Login
+    return { ...(username && { username }), ...(password && { password }), ...(tls && { tls }) }
+  }
+  if (/^\d+$/.test(String(node))) return {}
+  const { protocol, username, password } = urlOf(node)
+  return {
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(password && { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' && { tls: {} }),
+  }
+}
+
+function urlOf(node: unknown): URL {
+  return new URL(String(node).includes('://') ? String(node) : `redis://${node}`)
 }

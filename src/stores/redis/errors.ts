@@ -64,6 +64,12 @@ export function replyCode(error: unknown): string | undefined {
   return /^[A-Z]+/.exec(wordsOf(error))?.[0] ?? 'ERR'
 }
 
+/** The driver's errors carry what was asked: passwords, and inputs of jobs. */
+export function withoutCommand(error: unknown): unknown {
+  if (error instanceof Error) delete (error as { command?: unknown }).command
+  return error
+}
+
 export function isReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }
@@ -119,12 +125,15 @@ const passing = new Set([
   'ASK', // the same; scripts wait for all of it to arrive
 ])
 
+/** A node that does not know its own name is where it was asked. */
+export function hostIn(name: string | null | undefined, asked: string): string {
+  return name && name !== '?' ? name : asked
+}
+
 /** Where a cluster says that the slot is; without a host it is the one that was asked. */
 export function movedTo(error: unknown, host: string): { host: string; port: number } | undefined {
   const [, name, port] = (isReply(error) && /^MOVED \d+ (.*):(\d+)/.exec(error.message)) || []
-  return port === undefined
-    ? undefined
-    : { host: name === '' || name === '?' ? host : `${name}`, port: Number(port) }
+  return port === undefined ? undefined : { host: hostIn(name, host), port: Number(port) }
 }
 
 function isNetworkError(error: unknown): boolean {
@@ -157,22 +166,50 @@ const driverMessages =
 
 /** For what was said instead of a connection: an error that does not pass is about how it was set up. */
 export function connectError(error: unknown): unknown {
+  const [, refusal] =
+    /^All sentinels are unreachable.*Last error: ((?:NOAUTH|WRONGPASS|NOPERM|DENIED).*)$/s.exec(
+      text(error),
+    ) ?? []
+  if (refusal !== undefined) return refusedBySentinels(refusal, error)
   if (isMillraceError(error) || isTransient(error) || isReply(error)) return error
   return new MillraceError(
     'STORE_REFUSED',
-    `cannot connect to Redis: ${text(error)}; check user, password and TLS settings of the URL`,
+    `cannot connect to Redis: ${text(error)}; check user, password and TLS settings of the URL or the client`,
     { cause: error },
+  )
+}
+
+function refusedBySentinels(refusal: string, cause: unknown): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    `the sentinels refuse: ${refusal}; the user and the password of a URL are those of the server, ` +
+      'so for sentinels that want some, use client: new Redis({ sentinels, name, sentinelUsername, sentinelPassword })',
+    { cause },
   )
 }
 
 /** For an error that another attempt would not have mended. */
 export function storeError(error: unknown): unknown {
   if (isMillraceError(error) || error instanceof ScriptRefusal) return error
+  if (error instanceof Error && otherProtocol.test(`${error.name} ${error.message}`)) return notRedis(error)
   const code = replyCode(error)
   if (code === undefined) return error
   const [kind, advice] = advise(code)
   return new MillraceError(kind, `Redis: ${text(error)}; ${advice}`, { cause: error })
 }
+
+/** What the driver's parsers say of something else. */
+const otherProtocol = /^ParserError|Unknown RESP type|Protocol error, got/
+
+function notRedis(cause: unknown): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    'what answers at that address is no Redis server; check host and port, and whether it wants TLS (rediss://)',
+    { cause },
+  )
+}
+
+const again = 'Asking again is safe: with the same id, a job is added once'
 
 /** The end of all patience. */
 export function gaveUp(error: unknown, waited: number): unknown {
@@ -180,17 +217,18 @@ export function gaveUp(error: unknown, waited: number): unknown {
   if (error instanceof NotConfirmed)
     return new MillraceError(
       'STORE_UNAVAILABLE',
-      `the write is there but not as safe as durability asks${tried}: ${error.message}; check the replicas, or lower durability. Asking again is safe`,
+      `the write is there but not as safe as durability asks${tried}: ${error.message}; check the replicas, or lower durability. ${again}`,
       { cause: error },
     )
   return new MillraceError(
     'STORE_UNAVAILABLE',
-    `Redis cannot be used now${tried}: ${text(error)}; ${hint(replyCode(error))}. What was asked for may or may not have happened; asking again is safe`,
+    `Redis cannot be used now${tried}: ${text(error)}; ${hint(error)}. What was asked for may or may not have happened. ${again}`,
     { cause: error },
   )
 }
 
-function hint(code: string | undefined): string {
+function hint(error: unknown): string {
+  const code = replyCode(error)
   if (code === 'READONLY' || code === 'MASTERDOWN') return 'check that the address leads to the primary'
   if (code === 'BUSY') return 'look for the script that runs so long'
   if (code === 'MISCONF') return 'check the disk of the server'
@@ -198,6 +236,7 @@ function hint(code: string | undefined): string {
   if (code === 'TRYAGAIN' || code === 'ASK') return 'wait until its slot has been moved'
   if (code === 'NOROOT') return 'check that the cluster has moved all keys of the slot to the same node'
   if (code === 'CLUSTERDOWN') return 'check that all slots of the cluster are served'
+  if (/No such master with that name/.test(text(error))) return 'check the name of the primary'
   return 'check that the server is up and its address is right'
 }
 
@@ -208,9 +247,12 @@ function advise(code: string): [ErrorCode, string] {
     case 'NOAUTH':
     case 'WRONGPASS':
     case 'DENIED':
-      return ['STORE_REFUSED', 'check user and password of the URL']
+      return ['STORE_REFUSED', 'check user and password of the URL or the client']
     case 'NOPERM':
-      return ['STORE_REFUSED', 'grant the user what it needs: its keys, and the commands of the scripts']
+      return [
+        'STORE_REFUSED',
+        'grant the user what it needs, as with ACL rules ~{prefix:* +@all -@dangerous -@admin',
+      ]
     case 'WRONGTYPE':
       return ['STORE_FAILED', 'are there keys of somebody else that begin with the same prefix?']
     default:

@@ -36,6 +36,7 @@ import { compileOptions, type RedisOptions } from './options.js'
 import { ShardStore } from './shard-store.js'
 import { Shards } from './shards/shards.js'
 
+export type { Durability } from './durability.js'
 export type { RedisOptions } from './options.js'
 
 export function redisStore(options: RedisOptions): RedisStore {

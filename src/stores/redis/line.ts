@@ -3,7 +3,7 @@
  * itself, or because the server has said nothing for too long. Nobody waits for a half-open one.
  */
 import { type RedisClient, sever, socketOf } from './driver.js'
-import { ConnectionEnded, closed, connectError, isReply, NoAnswer } from './errors.js'
+import { ConnectionEnded, closed, connectError, isReply, NoAnswer, withoutCommand } from './errors.js'
 import type { Timeouts } from './options.js'
 
 export type Command = readonly [name: string, ...args: (string | number)[]]
@@ -44,7 +44,7 @@ export class Line {
     this.#closing = closing
     closing.addEventListener('abort', this.#close)
     client.on('error', (error) => {
-      this.#complaint = error // 'end' follows
+      this.#complaint = withoutCommand(error) // 'end' follows
       // Such as a database that does not exist: the driver would go on with another one.
       if (isReply(error)) this.sever(error)
     })
@@ -67,7 +67,7 @@ export class Line {
           this.#answered(call)
           resolve()
         },
-        (error) => this.sever(this.#complaint ?? error),
+        (error) => this.sever(this.#complaint ?? withoutCommand(error)),
       )
     })
   }
@@ -88,7 +88,10 @@ export class Line {
       const send = ([name, ...args]: Command, i: number) => {
         this.#client.call(name, args).then(
           (reply) => take(i, reply),
-          (error) => (isReply(error) ? take(i, error) : this.sever(this.#complaint ?? error)),
+          (error) =>
+            isReply(error)
+              ? take(i, withoutCommand(error))
+              : this.sever(this.#complaint ?? withoutCommand(error)),
         )
       }
       if (commands.length === 1) send(commands[0] as Command, 0)

@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { attempt } from '../../system/attempt.js'
 import { nextTurn } from '../../system/turn.js'
-import { isReply } from './errors.js'
+import { isReply, replyCode } from './errors.js'
 import type { Line } from './line.js'
 import { backoff } from './retry.js'
 import type { Shard } from './shard.js'
@@ -62,7 +62,7 @@ export class Listener {
       this.#listening = false
       line?.sever(lostBy)
       tried()
-      await this.#rest(backoff(failures))
+      await this.#rest(replyCode(lostBy) === 'NOPERM' ? forbiddenMs : backoff(failures))
     }
   }
 
@@ -103,6 +103,8 @@ export class Listener {
   }
 }
 
+/** Until whoever may not listen asks again; workers find out by polling meanwhile. */
+const forbiddenMs = 60_000
 const connectMs = 5_000
 /** To the server and back. */
 const travelMs = 2_000

@@ -3,7 +3,7 @@ import { type Duration, milliseconds } from '../../core/duration.js'
 import { integer, invalid, noUnknown } from '../../core/options.js'
 import type { RedisPattern } from './driver.js'
 import { type CompiledDurability, compileDurability, type Durability } from './durability.js'
-import { parseUrl, type Target } from './url.js'
+import { parseUrl, type Target, wrong } from './url.js'
 
 export interface RedisOptions {
   /**
@@ -12,8 +12,9 @@ export interface RedisOptions {
    */
   readonly url?: string
   /**
-   * The caller's own `Redis` or `Cluster` of `ioredis`: ours are made with its settings. It is not used itself, and
-   * never ended.
+   * The caller's own `Redis` or `Cluster` of `ioredis`: ours are made with its settings, but for those about retries,
+   * queues and time-outs, which Millrace decides. It is not used itself, and never ended. For what a URL cannot say:
+   * a Unix socket, certificates of your own, a password of the sentinels.
    */
   readonly client?: RedisPattern
   /** What all keys begin with. @default 'millrace' */
@@ -95,12 +96,25 @@ const connectMs = 5_000
 /** Each has two connections of each process. */
 const mostShards = 64
 
-function checkTarget({ url, client }: RedisOptions): void {
-  if ((url === undefined) === (client === undefined)) throw invalid('url', undefined, 'either url or client')
+function checkTarget({ url, client, prefix }: RedisOptions): void {
+  if ((url === undefined) === (client === undefined)) throw wrong('either it or client')
   if (client === undefined) return
-  const { options, duplicate } = (client ?? {}) as Partial<RedisPattern>
-  if (typeof duplicate !== 'function' || typeof options !== 'object')
+  const { options, duplicate, call } = (client ?? {}) as Partial<RedisPattern> & { call?: unknown }
+  if (typeof duplicate !== 'function' || typeof call !== 'function' || typeof options !== 'object')
     throw invalid('client', client, 'a Redis or a Cluster of ioredis')
+  const { keyPrefix = '', redisOptions } = options as Prefixed & { redisOptions?: Prefixed }
+  const others = keyPrefix || redisOptions?.keyPrefix
+  // It may be all that keeps two applications apart.
+  if (others && prefix === undefined)
+    throw invalid(
+      'client.options.keyPrefix',
+      others,
+      "a prefix of Millrace's own beside it: it names its keys itself, so say prefix: '…' too",
+    )
+}
+
+interface Prefixed {
+  readonly keyPrefix?: string
 }
 
 const longest = 48

@@ -74,11 +74,15 @@ export class Shard {
 
   async #ask(line: Line, command: [string, ...(string | number)[]], durable: boolean, left: number) {
     if (!durable || this.#durability === undefined) return (await line.ask([command], left))[0]
+    // Whoever runs out of patience is told what the replicas said.
     const [reply, ...confirmation] = await line.ask(
       [command, ...confirming(this.base, this.#durability)],
-      left,
+      Math.max(left, this.#durability.timeout + travelMs),
     )
     if (!isReply(reply)) checkConfirmed(confirmation, this.#durability)
     return reply
   }
 }
+
+/** To the server and back. */
+const travelMs = 1_000

@@ -3,7 +3,7 @@
  * `redis+cluster://host:port,host:port`; with `rediss` instead of `redis` over TLS. No error shows anything of a URL,
  * which may hold a password.
  */
-import { invalid } from '../../core/options.js'
+import { MillraceError } from '../../core/errors.js'
 
 export interface Address {
   readonly host: string
@@ -27,7 +27,11 @@ const pattern =
 
 export function parseUrl(url: unknown): Target {
   const parts = typeof url === 'string' ? pattern.exec(url)?.groups : undefined
-  if (parts === undefined) throw wrong('a URL such as redis://user:password@host:6379/0, without a query')
+  if (parts === undefined)
+    throw wrong(
+      'a URL such as redis://user:password@host:6379/0, with rediss:// for TLS, redis+sentinel:// or redis+cluster://, ' +
+        'without a query; an @, / or : in a password is written %40, %2F or %3A',
+    )
   const kind = (parts.kind ?? 'server') as Target['kind']
   const [username, password] = login(parts.login)
   return {
@@ -82,6 +86,12 @@ function decoded(text: string): string {
   }
 }
 
-function wrong(expected: string) {
-  return invalid('url', undefined, expected)
+export function wrong(expected: string): MillraceError {
+  return new MillraceError(
+    'INVALID_OPTION',
+    `url is not right (it is not shown here); expected ${expected}`,
+    {
+      field: 'url',
+    },
+  )
 }
