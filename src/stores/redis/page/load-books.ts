@@ -94,11 +94,10 @@ export const books: Record<string, (page: Page, keys: readonly string[]) => Ques
     },
   ],
   // Comes with the job; one that is missing has been settled since.
-  leaseOf: (page, ids) =>
-    ids.map((id) => {
-      page.putRow('leaseOf', id, null)
-      return { name: 'root', values: ['format'], take() {} }
-    }),
+  leaseOf: (page, ids) => {
+    for (const id of ids) page.putRow('leaseOf', id, null)
+    return []
+  },
   held: (page, tokens) =>
     tokens.map((token) => ({
       name: 'held',
