@@ -9,8 +9,8 @@ export class Referral {
   readonly #annexes: readonly ShardStore[]
   #told = ''
 
-  constructor(home: ShardStore, annexes: readonly ShardStore[]) {
-    this.#home = home
+  constructor([home, ...annexes]: readonly ShardStore[]) {
+    this.#home = home as ShardStore
     this.#annexes = annexes
   }
 
