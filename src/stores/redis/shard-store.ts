@@ -33,6 +33,7 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
+import { Opening } from '../../system/opening.js'
 import { configure } from '../ledger/configure.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
@@ -61,7 +62,7 @@ export class ShardStore implements Store {
   readonly #number: number
   readonly #options: CompiledOptions
   #engine: Engine | undefined
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#connect())
 
   constructor(number: number, options: CompiledOptions) {
     this.#number = number
@@ -69,11 +70,7 @@ export class ShardStore implements Store {
   }
 
   open(): Promise<void> {
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      this.#opening = undefined // the next call may find the server
-      throw error
-    })
-    return this.#opening
+    return this.#opening.done()
   }
 
   async #connect(): Promise<void> {

@@ -18,6 +18,7 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../../core/store.js'
+import { Opening } from '../../../system/opening.js'
 import type { PagedTables } from '../../page/tables.js'
 import type { CompiledOptions } from '../options.js'
 import { ShardStore } from '../shard-store.js'
@@ -39,7 +40,7 @@ export class Shards {
   readonly #sweeping: Sweeping
   readonly #operating: Operating
   readonly #finding: Finding
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#open())
 
   constructor(home: ShardStore, options: CompiledOptions) {
     this.#home = home
@@ -58,11 +59,7 @@ export class Shards {
   }
 
   open(): Promise<void> {
-    this.#opening ??= this.#open().catch((error: unknown) => {
-      this.#opening = undefined // the next call may find the servers
-      throw error
-    })
-    return this.#opening
+    return this.#opening.done()
   }
 
   async #open(): Promise<void> {
