@@ -31,6 +31,7 @@ import type { Store } from './core/store.js'
 import { compileQueue, type QueueOptions, type RateOptions } from './core/traffic/options.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
+import { Opening } from './system/opening.js'
 import type { WorkerOptions } from './worker/options.js'
 import { Worker } from './worker/worker.js'
 
@@ -304,7 +305,7 @@ class MillraceRuntime implements Runtime {
   readonly limiters = new Limiters(this, this.declarations)
   readonly #jobs: ReadonlyMap<string, AnyJob>
   readonly #queues: readonly Declared[]
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#open())
   #isOpen = false
   #closed = false
   #listening = false
@@ -341,12 +342,8 @@ class MillraceRuntime implements Runtime {
 
   ready(): Promise<void> {
     if (this.#closed) return Promise.reject(closedError())
-    this.#opening ??= this.#open().catch((error: unknown) => {
-      this.#opening = undefined // a later call may find the file or the server again
-      throw error
-    })
-    if (this.#isOpen && this.limiters.areDeclared) return this.#opening
-    return this.#opening.then(() => this.limiters.declare())
+    const opening = this.#opening.done()
+    return this.#isOpen && this.limiters.areDeclared ? opening : opening.then(() => this.limiters.declare())
   }
 
   refuseWhenClosed(): void {
@@ -355,7 +352,7 @@ class MillraceRuntime implements Runtime {
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#opening?.catch(() => {})
+    await this.#opening.over()
     const store = this.#store
     this.#store = undefined
     this.#isOpen = false

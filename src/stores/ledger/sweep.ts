@@ -12,6 +12,17 @@ import type { Tables } from './tables.js'
 import { wake } from './waiting.js'
 import type { Lease, Worker } from './worker.js'
 
+/** What a sweep reports that had nothing to do. */
+export const nothingSwept: SweepReport = {
+  promoted: 0,
+  pruned: 0,
+  orphans: [],
+  schedules: [],
+  nextDue: undefined,
+  nextSlot: undefined,
+  more: false,
+}
+
 /** `before`: finished jobs that the engine has forgotten already. */
 export function sweep(tables: Tables, request: SweepRequest, before = 0): SweepReport {
   const { limit } = request

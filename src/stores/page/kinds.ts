@@ -170,6 +170,12 @@ export function kindKey(queue: string, name: string, lane: number): string {
   return `${lane}:${queue}:${name}`
 }
 
+/** What a key of kindKey says; neither a queue nor a definition has a colon in its name. */
+export function kindIn(key: string): { queue: string; name: string; lane: number } {
+  const [lane, queue = '', name = ''] = key.split(':')
+  return { queue, name, lane: Number(lane) }
+}
+
 function makeQueue({ num, name, paused, traffic }: QueueRow, parts: QueueParts): PagedQueue {
   const lanes = Array.from({ length: laneCount }, (_, lane) => lane)
   return {

@@ -3,6 +3,7 @@
  * same connection, or say it in a sentence that helps.
  */
 import { type ErrorCode, isMillraceError, MillraceError } from '../../core/errors.js'
+import { networkCodes } from '../../system/network-codes.js'
 
 /** PostgreSQL's name for an error, such as '23505'; undefined when it is not the server's. */
 export function sqlState(error: unknown): string | undefined {
@@ -78,23 +79,6 @@ function isNetworkError(error: unknown): boolean {
   if (typeof code === 'string') return networkCodes.has(code)
   return typeof message === 'string' && driverMessages.test(message)
 }
-
-const networkCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'EHOSTDOWN',
-  'ENETUNREACH',
-  'ENETDOWN',
-  'EADDRNOTAVAIL',
-  'EMFILE',
-  'ENOENT', // the socket of a server that is not running
-  'ENOTFOUND', // a name that moves to another server may be gone for a moment
-  'EAI_AGAIN',
-])
 
 /** The driver's own errors have no code. */
 const driverMessages =

@@ -34,13 +34,14 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
+import { Opening } from '../../system/opening.js'
 import { configure } from '../ledger/configure.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
 import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
-import { sweep } from '../ledger/sweep.js'
+import { nothingSwept, sweep } from '../ledger/sweep.js'
 import { DeskExchange } from '../page/desk-exchange.js'
 import { DeskInsert } from '../page/desk-insert.js'
 import type { DeskOptions, WorkAtDesk } from '../page/desk-options.js'
@@ -110,7 +111,7 @@ export class PostgresStore implements Store {
   readonly #options: CompiledOptions
   #engine: Engine | undefined
   readonly #transactions = new Map<object, HandlerTransaction>()
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#connect())
 
   constructor(options: PostgresOptions) {
     this.#options = compileOptions(options)
@@ -124,11 +125,7 @@ export class PostgresStore implements Store {
   }
 
   open(): Promise<void> {
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      this.#opening = undefined // the next call may find the server
-      throw error
-    })
-    return this.#opening
+    return this.#opening.done()
   }
 
   async #connect(): Promise<void> {
@@ -345,14 +342,4 @@ const handlers: Timeouts = {
   idleInTransaction: 60_000,
   answer: 62_000,
   connect: 5_000,
-}
-
-const nothingSwept: SweepReport = {
-  promoted: 0,
-  pruned: 0,
-  orphans: [],
-  schedules: [],
-  nextDue: undefined,
-  nextSlot: undefined,
-  more: false,
 }

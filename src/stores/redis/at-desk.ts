@@ -28,8 +28,4 @@ export class AtDesk {
     for (const signal of tables.news) this.#tell(signal)
     return result
   }
-
-  look<T>(verb: Verb<T>, options?: RedisDeskOptions<T>): Promise<T> {
-    return this.#desk.look(verb, options)
-  }
 }

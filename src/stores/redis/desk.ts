@@ -161,6 +161,7 @@ export class Desk {
     let commit = ''
     const read = async (missing: Needs, always: readonly Question[] = []) => {
       const questions = [...always, ...questionsFor(page, missing)]
+      if (questions.length === 0) return
       if (questions.some(({ gives }) => gives)) {
         mark = newToken()
         questions.push({ name: 'mark', values: [mark], take() {} })

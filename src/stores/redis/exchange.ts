@@ -1,5 +1,6 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult, SettleResult } from '../../core/store.js'
+import { kindIn } from '../page/kinds.js'
 import { separator } from '../page/separator.js'
 import { type Body, readBody } from './body.js'
 import { type ClaimedKind, plainClaimed } from './claimed.js'
@@ -109,9 +110,9 @@ export function claimedIn(
   if (tickets === '') return []
   const names = new Map<number, ClaimedKind>()
   for (let i = 0; i < kinds.length; i += 2) {
-    const [lane, queue = '', name = ''] = (kinds[i + 1] as string).split(':')
+    const { queue, name, lane } = kindIn(kinds[i + 1] as string)
     const kind = Number(kinds[i])
-    names.set(kind, { queue, name, lane: Number(lane), tokenEnd: tokenEnd(kind, claim), group: undefined })
+    names.set(kind, { queue, name, lane, tokenEnd: tokenEnd(kind, claim), group: undefined })
   }
   const kindOf = gates === '' ? ({ kind }: Body) => names.get(kind) : groupedKinds(names, gates, claim)
   const startedAt = Number(now)

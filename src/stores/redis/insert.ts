@@ -65,7 +65,7 @@ export class Inserter {
     const args = [this.#now(), this.#ear, ...insertArgs(jobs, claim)]
     const answer = (await this.#connection.run(scripts.insert, args)) as Answer
     if (answer[0] === 'desk') return undefined
-    // What stands already the desk looks at: others may want to know in which state.
+    // In which state a job is that stood already, inserting.ts asks.
     const [now, known, before, kind, given] = answer as Exclude<Answer, readonly ['desk']>
     return {
       ...concluded(jobs, Number(now), new Set(known), given === ''),

@@ -1,4 +1,5 @@
 import type { ClaimRequest, ExchangeRequest, ExchangeResult, SweepReport } from '../../core/store.js'
+import { nothingSwept } from '../ledger/sweep.js'
 import type { Connection } from './connection.js'
 import { scripts } from './scripts.js'
 
@@ -98,16 +99,6 @@ function momentIn(wait: string): number | undefined {
 
 function waitFor(moment: number | undefined): number | undefined {
   return moment === undefined ? undefined : Math.max(0, moment - performance.now())
-}
-
-const nothingSwept: SweepReport = {
-  promoted: 0,
-  pruned: 0,
-  orphans: [],
-  schedules: [],
-  nextDue: undefined,
-  nextSlot: undefined,
-  more: false,
 }
 
 function queuesOf({ picks }: ClaimRequest): string {

@@ -17,6 +17,7 @@ import { gateRecord } from '../../core/traffic/gate.js'
 import { links, sizeOf, startOf } from '../ledger/links.js'
 import { toRecord } from '../ledger/record.js'
 import { readSchedule } from '../page/codecs.js'
+import { kindIn } from '../page/kinds.js'
 import { linksOfNeed } from '../page/links.js'
 import { Needs } from '../page/needs.js'
 import type { GateRow } from '../page/places.js'
@@ -25,9 +26,10 @@ import type { PagedTables } from '../page/tables.js'
 import type { Desk } from './desk.js'
 import { type JobReply, readJob } from './page/job-reply.js'
 import { countsIn } from './page/load-sheets.js'
-import { inOrder } from './page/moving.js'
 import type { Question } from './page/question.js'
+import { inOrder } from './page/steps.js'
 import { readGate } from './page/tallies.js'
+import { readQueues } from './queue-flags.js'
 import { handleOf } from './ticket.js'
 
 /** What can be asked of the store; changes nothing. */
@@ -75,27 +77,22 @@ export class Reader {
       { name: 'counts' },
       { name: 'all', values: ['queues'] },
     ])
-    const paused: string[] = []
-    for (let i = 0; i < queues.length; i += 2) {
-      const flags = queues[i + 1] as string
-      if (flags.split(',')[1] === '1') paused.push(queues[i] as string)
-    }
     const kinds = (rows as readonly Row[]).toSorted((a, b) => Number(a[0]) - Number(b[0]))
     return {
       kinds: kinds.map(([, kind, pairs]) => {
-        const [lane, queue = '', name = ''] = kind.split(':')
         const counted = countsIn(pairs)
         return {
-          queue,
-          name,
-          lane: Number(lane),
+          ...kindIn(kind),
           states: Object.fromEntries(jobStates.map((state) => [state, counted.get(state) ?? 0])) as never,
           totals: Object.fromEntries(
             totalNames.map((total) => [total, counted.get(`total_${total}`) ?? 0]),
           ) as never,
         }
       }),
-      paused: paused.sort(),
+      paused: readQueues(queues as readonly string[])
+        .filter(({ paused }) => paused)
+        .map(({ name }) => name)
+        .sort(),
     }
   }
 

@@ -7,7 +7,7 @@ import { stateNumbers } from '../page/job-row.js'
 import type { KindRow, QueueRow } from '../page/kinds.js'
 import { causeMark } from '../page/marks.js'
 import type { Page } from '../page/page.js'
-import { type JobReply, type ReadJob, readJob } from './page/job-reply.js'
+import { type JobReply, type ReadJob, readJob, startIn } from './page/job-reply.js'
 import type { Question } from './page/question.js'
 
 /** A call looks at this many jobs at most; a filter that matches few gets a cursor to go on with. */
@@ -115,7 +115,7 @@ function kindsOf(page: Page, { queue, name }: JobFilter): ReadonlySet<number> | 
 
 /** Due, started or finished; created for pending ones. */
 function timeOf(page: Page, state: JobState, row: ReadJob): number {
-  if (state === 'running') return Number(row.read[9] || page.now)
+  if (state === 'running') return Number(startIn(row.read) || page.now)
   if (state === 'scheduled' || state === 'retrying') return row.rank ?? 0
   if (state === 'blocked' && row.rank !== Number.POSITIVE_INFINITY) return row.rank ?? 0
   return row.finished_at ?? row.created_at

@@ -33,55 +33,21 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
-import { newToken } from '../../system/ids.js'
+import { Opening } from '../../system/opening.js'
 import { configure } from '../ledger/configure.js'
 import { extend } from '../ledger/extend.js'
 import { guard } from '../ledger/guard.js'
-import { insert } from '../ledger/insert.js'
 import { operate } from '../ledger/operate.js'
 import { schedule } from '../ledger/schedule.js'
 import { signal } from '../ledger/signal.js'
 import { sweep } from '../ledger/sweep.js'
-import { DeskExchange } from '../page/desk-exchange.js'
-import { DeskInsert } from '../page/desk-insert.js'
-import type { WorkAtDesk } from '../page/desk-options.js'
-import { Subscribers } from '../page/subscribers.js'
 import type { PagedTables } from '../page/tables.js'
 import type { Verb } from '../page/trying.js'
-import { AtDesk } from './at-desk.js'
-import { type Connection, openConnection } from './connection.js'
-import { Desk, type RedisDeskOptions } from './desk.js'
-import { endWords } from './ends.js'
-import { isRefusedWith } from './errors.js'
-import { Exchanger } from './exchange.js'
-import { FastPath } from './fast-path.js'
-import { Gifts } from './gifts.js'
-import { IdleLeases } from './idle-lease.js'
-import { hasMarks, type Inserted, Inserter } from './insert.js'
+import type { RedisDeskOptions } from './desk.js'
+import { type Engine, makeEngine } from './engine.js'
 import { deskNeeds } from './needs.js'
 import type { CompiledOptions } from './options.js'
-import { Prompt } from './prompt.js'
-import { Quiet } from './quiet.js'
-import { Reader } from './read.js'
 import { scripts } from './scripts.js'
-import { handleOf } from './ticket.js'
-import { WakeUps } from './wake-ups.js'
-
-interface Engine {
-  readonly connection: Connection
-  readonly fastPath: FastPath
-  readonly prompt: Prompt
-  readonly gifts: Gifts
-  readonly atDesk: AtDesk
-  readonly deskInsert: DeskInsert
-  readonly deskExchange: DeskExchange
-  readonly reader: Reader
-  readonly subscribers: Subscribers
-  readonly wakeUps: WakeUps | undefined
-  readonly quiet: Quiet
-  readonly idleLeases: IdleLeases
-  tell(signal: Signal): void
-}
 
 /** A whole store in one shard, which is one slot of a cluster. */
 export class ShardStore implements Store {
@@ -96,7 +62,7 @@ export class ShardStore implements Store {
   readonly #number: number
   readonly #options: CompiledOptions
   #engine: Engine | undefined
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#connect())
 
   constructor(number: number, options: CompiledOptions) {
     this.#number = number
@@ -104,65 +70,16 @@ export class ShardStore implements Store {
   }
 
   open(): Promise<void> {
-    this.#opening ??= this.#connect().catch((error: unknown) => {
-      this.#opening = undefined // the next call may find the server
-      throw error
-    })
-    return this.#opening
+    return this.#opening.done()
   }
 
   async #connect(): Promise<void> {
-    const { clock, listen, durability } = this.#options
-    const connection = await openConnection(this.#options, this.#number)
-    const subscribers = new Subscribers()
-    const ear = newToken()
-    const now = () => clock?.now() ?? ''
-    // A clock of the caller's may leap: then everything is asked.
-    const isHeard = () => clock === undefined && wakeUps?.listening === true
-    const quiet = new Quiet(connection, isHeard)
-    const idleLeases = new IdleLeases(connection, now, isHeard)
-    const tell = (signal: Signal) => {
-      if (signal.type !== 'claimed' && signal.type !== 'reported') quiet.wake()
-      if (signal.type !== 'reported') idleLeases.wake()
-      subscribers.tell(signal)
-    }
-    const gifts = new Gifts({ tell, exchange: (request) => this.exchange(request) })
-    const receive = (message: string) => gifts.receive(message)
-    const wakeUps = listen ? new WakeUps(connection, ear, tell, receive) : undefined
-    const desk = new Desk(connection, ear, clock, this.#number === 0)
-    const atDesk = new AtDesk(desk, tell)
-    const work: WorkAtDesk = (verb, options, after) => atDesk.work(verb, options, after)
-    const deskInsert = new DeskInsert(work, (error) => isRefusedWith(error, 'MRKNOWN'))
-    const deskExchange = new DeskExchange({
-      work,
-      ends: endWords,
-      needs: deskNeeds,
-      isMore: hasMarks,
-      isNotByCount: (error) => isRefusedWith(error, 'MRWHOLE'),
+    const engine = await makeEngine(this.#number, this.#options, {
+      exchange: (request) => this.exchange(request),
+      ask: (request) => this.#ask(request),
     })
-    const inserter = new Inserter(connection, ear, now)
-    const heardBy = () => (wakeUps?.listening ? ear : '')
-    const exchanger = new Exchanger(connection, heardBy, now, durability)
-    const { limited } = atDesk
-    const prompt = new Prompt({ inserter, exchanger, limited, tell })
-    const fastPath = new FastPath({ inserter, exchanger, prompt, limited })
-    const reader = new Reader(desk)
-    this.#engine = {
-      connection,
-      fastPath,
-      prompt,
-      gifts,
-      atDesk,
-      deskInsert,
-      deskExchange,
-      reader,
-      subscribers,
-      wakeUps,
-      quiet,
-      idleLeases,
-      tell,
-    }
-    await wakeUps?.start()
+    this.#engine = engine
+    await engine.wakeUps?.start()
   }
 
   async close(): Promise<void> {
@@ -174,9 +91,9 @@ export class ShardStore implements Store {
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
-    const { deskInsert } = this.#open()
+    const { inserting } = this.#open()
     if (tx !== undefined) throw noTransactions()
-    return (await this.#insert(jobs)) ?? deskInsert.insert(jobs)
+    return inserting.insert(jobs)
   }
 
   /** Undefined where the desk is not to do it: nothing was written. */
@@ -184,52 +101,7 @@ export class ShardStore implements Store {
     mayDo: (tables: PagedTables) => boolean,
     jobs: readonly NewJob[],
   ): Promise<InsertResult[] | undefined> {
-    return (await this.#insert(jobs)) ?? this.#insertAtDesk(mayDo, jobs)
-  }
-
-  async #insertAtDesk(
-    mayDo: (tables: PagedTables) => boolean,
-    jobs: readonly NewJob[],
-  ): Promise<InsertResult[] | undefined> {
-    const stubs = await this.ask<readonly number[]>('stubs', ...jobs.map(({ id }) => handleOf(id)))
-    const rest = jobs.filter((_, i) => stubs[i] === 0)
-    const results = await this.work((tables, now) => (mayDo(tables) ? insert(tables, rest, now) : undefined))
-    const inserted = results?.values()
-    return inserted && stubs.map((stub) => (stub === 1 ? moved : (inserted.next().value as InsertResult)))
-  }
-
-  /** Undefined for the desk. */
-  async #insert(jobs: readonly NewJob[]): Promise<InsertResult[] | undefined> {
-    if (jobs.length === 0) return []
-    const inserted = await this.#open().fastPath.insert(jobs, (request) => this.#ask(request))
-    if (inserted === undefined) return undefined
-    this.#tellOf(inserted)
-    if (typeof inserted.given !== 'string') void this.#retract(inserted.given, jobs)
-    return this.#withStates(jobs, inserted.results)
-  }
-
-  #tellOf({ ready, soonest }: Inserted): void {
-    if (ready.size > 0) this.#tell({ type: 'ready', queues: ready })
-    if (soonest !== undefined) this.#tell({ type: 'due', delay: soonest })
-  }
-
-  /** If the process that jobs were given to does not hear of it. If we fail too, the lease gives them back. */
-  async #retract(given: readonly [ear: string, claim: string], jobs: readonly NewJob[]): Promise<void> {
-    const connection = this.#engine?.connection
-    const retracted = await connection?.run(scripts.retract, given, { durable: false }).catch(() => 0)
-    if (retracted === 0 || connection === undefined) return
-    this.#tell({ type: 'ready', queues: new Set(jobs.map(({ queue }) => queue)) })
-  }
-
-  /** Of jobs that stood already it is asked in which state. */
-  async #withStates(jobs: readonly NewJob[], results: InsertResult[]): Promise<InsertResult[]> {
-    const ids = jobs.filter((_, i) => results[i]?.status === 'duplicate').map(({ id }) => id)
-    if (ids.length === 0) return results
-    const records = await this.#open().reader.get(ids)
-    const states = new Map(ids.map((id, i) => [id, records[i]?.state]))
-    return results.map((result, i) =>
-      result.status === 'duplicate' ? { ...result, state: states.get((jobs[i] as NewJob).id) } : result,
-    )
+    return this.#open().inserting.insertIf(mayDo, jobs)
   }
 
   async exchange(request: ExchangeRequest): Promise<ExchangeResult> {
@@ -375,9 +247,6 @@ export class ShardStore implements Store {
     return this.#engine
   }
 }
-
-/** Of a job that has moved to another shard. */
-const moved: InsertResult = { status: 'duplicate', state: undefined }
 
 function noTransactions(): MillraceError {
   return new MillraceError(

@@ -40,6 +40,7 @@ import type {
 } from '../../core/store.js'
 import { allTaken } from '../../core/traffic/admit.js'
 import { systemClock } from '../../system/clock.js'
+import { Opening } from '../../system/opening.js'
 import { makeCancel } from './cancel.js'
 import { makeClaim } from './claim.js'
 import { makeConfigure } from './configure.js'
@@ -91,7 +92,7 @@ export class SqliteStore implements Store {
   readonly #options: ConnectionOptions
   readonly #clock: Clock
   #engine: Engine | undefined
-  #opening: Promise<void> | undefined
+  readonly #opening = new Opening(() => this.#connect())
   /** Inserts over connections of the caller. */
   readonly #foreign = new WeakMap<Database, (jobs: readonly NewJob[]) => InsertResult[]>()
 
@@ -108,16 +109,11 @@ export class SqliteStore implements Store {
   }
 
   open(): Promise<void> {
-    this.#opening ??= openConnection(this.#options).then(
-      (connection) => {
-        this.#engine = makeEngine(connection, this.#clock, this.#options)
-      },
-      (error: unknown) => {
-        this.#opening = undefined // the next call may find the file in order
-        throw error
-      },
-    )
-    return this.#opening
+    return this.#opening.done()
+  }
+
+  async #connect(): Promise<void> {
+    this.#engine = makeEngine(await openConnection(this.#options), this.#clock, this.#options)
   }
 
   async close(): Promise<void> {

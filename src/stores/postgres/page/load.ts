@@ -3,7 +3,7 @@ import type { Dedupe } from '../../../core/traffic/dedupe.js'
 import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
 import { type JobRow, stateNumbers } from '../../page/job-row.js'
-import type { CountRow, KindRow, QueueRow } from '../../page/kinds.js'
+import { type CountRow, type KindRow, kindIn, type QueueRow } from '../../page/kinds.js'
 import { childIn, type LinkRow, linkKey } from '../../page/links.js'
 import type { Needs, WindowNeed } from '../../page/needs.js'
 import type { Page } from '../../page/page.js'
@@ -150,8 +150,8 @@ const books: Record<string, (page: Page, keys: readonly string[]) => Question[]>
     ...keys
       .filter((key) => key.includes(':'))
       .map((key) => {
-        const [lane = '', queue = '', name = ''] = key.split(':')
-        return { statement: 'newKind', values: [queue, name, Number(lane)], take() {} }
+        const { queue, name, lane } = kindIn(key)
+        return { statement: 'newKind', values: [queue, name, lane], take() {} }
       }),
     ...kindSheets(page),
   ],

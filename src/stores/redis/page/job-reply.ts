@@ -19,6 +19,16 @@ export type JobReply = readonly [
   run: string,
 ]
 
+/** Its count of children, as it was read; see ParentText. */
+export function parentTextIn(reply: JobReply): string {
+  return reply[8]
+}
+
+/** When it was started, if it runs. */
+export function startIn(reply: JobReply): string {
+  return reply[9]
+}
+
 /** A row with the texts that it was made of, to see at the end whether the job is still as it was read. */
 export interface ReadJob extends JobRow {
   readonly read: JobReply

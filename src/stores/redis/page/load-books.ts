@@ -8,7 +8,7 @@ import { type JobReply, type ReadJob, readJob } from './job-reply.js'
 import { readLinkText } from './link-text.js'
 import { kindSheets } from './load-sheets.js'
 import { loansQuestion } from './loans.js'
-import { inOrder, movingBooks } from './moving.js'
+import { movingBooks } from './moving.js'
 import type { Question } from './question.js'
 import {
   type LinksReply,
@@ -19,6 +19,7 @@ import {
   readWorker,
   type WorkerReply,
 } from './replies.js'
+import { inOrder } from './steps.js'
 import { readGate } from './tallies.js'
 
 export const books: Record<string, (page: Page, keys: readonly string[]) => Question[]> = {
@@ -94,11 +95,10 @@ export const books: Record<string, (page: Page, keys: readonly string[]) => Ques
     },
   ],
   // Comes with the job; one that is missing has been settled since.
-  leaseOf: (page, ids) =>
-    ids.map((id) => {
-      page.putRow('leaseOf', id, null)
-      return { name: 'root', values: ['format'], take() {} }
-    }),
+  leaseOf: (page, ids) => {
+    for (const id of ids) page.putRow('leaseOf', id, null)
+    return []
+  },
   held: (page, tokens) =>
     tokens.map((token) => ({
       name: 'held',

@@ -2,9 +2,10 @@
 import type { Dedupe } from '../../../core/traffic/dedupe.js'
 import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
-import type { CountRow, KindRow, QueueRow } from '../../page/kinds.js'
+import { type CountRow, type KindRow, kindIn, type QueueRow } from '../../page/kinds.js'
 import type { Page } from '../../page/page.js'
 import type { GateRow } from '../../page/places.js'
+import { readQueues } from '../queue-flags.js'
 import { type JobReply, readJob } from './job-reply.js'
 import type { Question } from './question.js'
 import { readWorker, type WorkerReply } from './replies.js'
@@ -97,19 +98,9 @@ export function kindSheets(page: Page): Question[] {
       name: 'all',
       values: ['queues'],
       take(pairs: readonly string[]) {
-        const rows: QueueRow[] = []
-        for (let i = 0; i < pairs.length; i += 2) {
-          const [num, paused, limited] = (pairs[i + 1] as string).split(',')
-          rows.push({
-            num: Number(num),
-            name: pairs[i] as string,
-            paused: paused === '1',
-            traffic: limited === '1',
-          })
-        }
         page.putSheet(
           'queues',
-          rows.sort((a, b) => a.num - b.num),
+          readQueues(pairs).sort((a, b) => a.num - b.num),
         )
       },
     },
@@ -120,8 +111,8 @@ export function kindSheets(page: Page): Question[] {
         const queues = new Map(page.sheet<readonly QueueRow[]>('queues').map(({ name, num }) => [name, num]))
         const rows: KindRow[] = []
         for (let i = 0; i < pairs.length; i += 2) {
-          const [lane, queue = '', name = ''] = (pairs[i + 1] as string).split(':')
-          rows.push({ num: Number(pairs[i]), queue: queues.get(queue) as number, name, lane: Number(lane) })
+          const { queue, name, lane } = kindIn(pairs[i + 1] as string)
+          rows.push({ num: Number(pairs[i]), queue: queues.get(queue) as number, name, lane })
         }
         page.putSheet(
           'kinds',

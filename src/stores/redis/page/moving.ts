@@ -1,6 +1,12 @@
 import type { Page } from '../../page/page.js'
-import type { Trail } from '../shards/parcel.js'
 import type { Question } from './question.js'
+import { inOrder } from './steps.js'
+
+/** What is kept beside a job's row, as texts. */
+export interface Trail {
+  readonly logs: readonly string[]
+  readonly steps: readonly string[]
+}
 
 /** What is asked of jobs that move from one shard to another; see shards/homecoming.ts. */
 export const movingBooks = {
@@ -43,13 +49,4 @@ export const movingBooks = {
         },
       ]
     }),
-}
-
-/** Steps as they were written: a letter, their number, a colon, and what they are. */
-export function inOrder(steps: readonly string[]): string[] {
-  const numbered = steps.map((text) => {
-    const colon = text.indexOf(':')
-    return { n: Number(text.slice(1, colon)), state: text.slice(colon + 1) }
-  })
-  return numbered.sort((a, b) => a.n - b.n).map(({ state }) => state)
 }

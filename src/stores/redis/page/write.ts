@@ -2,6 +2,7 @@ import { bounds } from '../../../core/bounds.js'
 import type { GateRow } from '../../page/places.js'
 import type { PagedTables } from '../../page/tables.js'
 import { type CountedEnds, tellsResults } from '../ends.js'
+import { queueFlags } from '../queue-flags.js'
 import { sortable } from '../ticket.js'
 import { Deeds } from './deeds.js'
 import { keyOfGate, tallyOf, textOfTally } from './tallies.js'
@@ -151,8 +152,7 @@ function writeCounts({ kinds }: PagedTables, deeds: Deeds): void {
     for (const [total, count] of Object.entries(totals))
       if (count !== 0) deeds.call('HINCRBY', `c:${num}`, `total_${total}`, count)
   }
-  for (const { num, name, paused, traffic } of kinds.changedQueues())
-    deeds.call('HSET', 'queues', name, `${num},${paused ? 1 : 0},${traffic ? 1 : 0}`)
+  for (const queue of kinds.changedQueues()) deeds.call('HSET', 'queues', queue.name, queueFlags(queue))
 }
 
 function writeLogs({ logs }: PagedTables, deeds: Deeds): void {

@@ -92,12 +92,22 @@ export class Homecoming {
     )
   }
 
-  /** Brings those that are on their way, and tells which may be at home now. */
-  async finish(annex: ShardStore, ids: readonly string[]): Promise<readonly string[]> {
+  /** Of jobs that were found nowhere, brings those that are on their way, and tells which may be at home now. */
+  async finish(shards: readonly ShardStore[], ids: readonly string[]): Promise<string[]> {
+    const lists = await Promise.all(
+      shards.map(async (annex, i) => {
+        const part = ids.filter((id) => i > 0 && shardOf(id, shards.length) === i)
+        if (part.length > 0) await this.#finishAt(annex, part)
+        return part
+      }),
+    )
+    return lists.flat()
+  }
+
+  async #finishAt(annex: ShardStore, ids: readonly string[]): Promise<void> {
     const parcels = await annex.ask<readonly (string | null)[]>('fields', 'parcels', ...ids)
     const left = ids.filter((_, i) => parcels[i] !== null)
     if (left.length > 0) await this.idle(annex, left)
-    return ids
   }
 
   /** Of jobs that came home long ago, once no parcel is left that could bring them again. */

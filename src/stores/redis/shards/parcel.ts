@@ -9,6 +9,7 @@ import { writeSteps } from '../../ledger/steps.js'
 import { type JobRow, readEntry, type StoredJob } from '../../page/job-row.js'
 import { readStep } from '../../page/steps.js'
 import type { PagedTables } from '../../page/tables.js'
+import type { Trail } from '../page/moving.js'
 
 export interface Parcel {
   readonly row: StoredJob
@@ -29,12 +30,6 @@ interface ParcelLease {
   /** Under which it ran here, and under which it runs there. */
   readonly token: string
   readonly claim: string
-}
-
-/** What is kept beside a job's row, as texts. */
-export interface Trail {
-  readonly logs: readonly string[]
-  readonly steps: readonly string[]
 }
 
 /** Takes a job out of its shard. `claim`: a new one, for a job that runs. */

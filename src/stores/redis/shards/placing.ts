@@ -3,7 +3,7 @@
  * is without shards. A job's id says where it is spread to.
  */
 import type { NewJob } from '../../../core/job.js'
-import type { Held, RetryChange, Settlement } from '../../../core/store.js'
+import type { Held, LeasedJob, RetryChange, Settlement } from '../../../core/store.js'
 
 /**
  * Whether nobody else minds where it is: it has no relations, and an id that nobody can have given to a job which has some.
@@ -25,6 +25,11 @@ export function shardOf(id: string, shards: number): number {
   for (let i = Math.max(0, id.length - 16); i < id.length; i++)
     hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193)
   return ((hash ^ (hash >>> 15)) >>> 0) % shards
+}
+
+/** Jobs only ever move home: whoever goes there last misses none. */
+export function homeLast<T>(shards: readonly T[]): T[] {
+  return [...shards.slice(1), ...shards.slice(0, 1)]
 }
 
 /** How a job ends, or what it has done, that others get to know of. */
@@ -59,4 +64,12 @@ export function tokenAt(shard: number, token: string): string {
 export function tokenParts(token: string, shards: number): readonly [shard: number, inner: string] {
   const [, shard, inner = ''] = /^(0|[1-9]\d?)!(.*)$/s.exec(token) ?? []
   return shard !== undefined && Number(shard) < shards ? [Number(shard), inner] : [0, '']
+}
+
+/** Those whose tokens are for a shard, as it knows them. */
+export function partOf<T extends LeasedJob>(shard: number, jobs: readonly T[], shards: number): T[] {
+  return jobs.flatMap((job) => {
+    const [at, token] = tokenParts(job.token, shards)
+    return at === shard ? [{ ...job, token }] : []
+  })
 }

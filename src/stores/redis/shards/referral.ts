@@ -2,6 +2,7 @@
  * Limits are minded at home. So whatever queue or definition has some there, the annexes are told: they take no jobs of it, hand
  * none out, and those that wait come home.
  */
+import { readQueues } from '../queue-flags.js'
 import type { ShardStore } from '../shard-store.js'
 
 export class Referral {
@@ -9,18 +10,19 @@ export class Referral {
   readonly #annexes: readonly ShardStore[]
   #told = ''
 
-  constructor(home: ShardStore, annexes: readonly ShardStore[]) {
-    this.#home = home
+  constructor([home, ...annexes]: readonly ShardStore[]) {
+    this.#home = home as ShardStore
     this.#annexes = annexes
   }
 
   /** Whether the annexes did not know. */
   async refer(): Promise<boolean> {
-    const [flags, jobs] = await Promise.all([
+    const [pairs, jobs] = await Promise.all([
       this.#home.ask<readonly string[]>('all', 'queues'),
       this.#home.ask<readonly string[]>('members', 'limited'),
     ])
-    const queues = flags.filter((_, i) => i % 2 === 0 && flags[i + 1]?.endsWith(',1'))
+    const limited = readQueues(pairs).filter(({ traffic }) => traffic)
+    const queues = limited.map(({ name }) => name)
     const news = JSON.stringify([queues.toSorted(), jobs.toSorted()])
     if (news === this.#told || queues.length + jobs.length === 0) return false
     await Promise.all(this.#annexes.map((annex) => tell(annex, queues, jobs)))
