@@ -7,9 +7,8 @@ import { scripts } from '../../src/stores/redis/scripts.js'
 import { claim, complete, read, retention, retryIn, settle } from '../../src/testing/conformance/helpers.js'
 import { choose, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
 import { newJob } from '../new-job.js'
-import { ask } from '../servers/redis-process.js'
 import { before, twice, watchRefusals } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { admin, freshPrefix, serverUrl } from './redis.js'
 
 const inGroup = (group: string) => ({ gated: false, group, key: undefined })
 
@@ -46,7 +45,7 @@ test('limits hold over more jobs than a script takes at once, and all of them ar
 test('one that turns out to be more than its place says is looked at', async () => {
   const { store, key } = await openStore()
   await store.insert([newJob({ id: 'tagged', tags: ['blue'], traffic: inGroup('g') })])
-  await ask(port(), async (redis) => {
+  await admin(async (redis) => {
     const waits = await redis.hgetall(key('waits'))
     for (const [ticket, wait] of Object.entries(waits))
       if (ticket !== '') await redis.hset(key('waits'), ticket, wait.replace(/;1;([^;]*)$/, ';0;$1'))
@@ -157,8 +156,4 @@ function countByGroup(jobs: readonly ClaimedJob[]): number[] {
   const counts = new Map<string | undefined, number>()
   for (const { group } of jobs) counts.set(group, (counts.get(group) ?? 0) + 1)
   return [...counts.values()]
-}
-
-function port(): number {
-  return Number(new URL(serverUrl()).port)
 }

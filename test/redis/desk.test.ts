@@ -10,8 +10,7 @@ import { scripts } from '../../src/stores/redis/scripts.js'
 import type { Shard } from '../../src/stores/redis/shard.js'
 import { claim } from '../../src/testing/conformance/helpers.js'
 import { newJob } from '../new-job.js'
-import { ask } from '../servers/redis-process.js'
-import { freshPrefix, open, serverUrl } from './redis.js'
+import { admin, freshPrefix, open, serverUrl } from './redis.js'
 
 test('others that write whenever they can do so before each of its writes', async () => {
   const prefix = freshPrefix()
@@ -46,9 +45,7 @@ test('a worker that claims while it is being forgotten is not', async () => {
   }
   const desk = new Desk({ run } as Connection, 'sweeper', undefined, true)
   await desk.work((tables) => sweep(tables, { limit: 100, keep: { completed: 0, dead: 0 } }))
-  const { hostname, port } = new URL(serverUrl())
-  expect(hostname).toBe('127.0.0.1')
-  const claims = await ask(Number(port), (redis) => redis.smembers(`{${prefix}:0}:w:late`))
+  const claims = await admin((redis) => redis.smembers(`{${prefix}:0}:w:late`))
   expect(claims).toHaveLength(1)
 })
 
@@ -58,14 +55,13 @@ test('a server that forgot which numbers it gave has the jobs get others', async
   onTestFinished(() => store.close())
   await store.open()
   await store.insert([newJob({ id: 'first' })])
-  const server = Number(new URL(serverUrl()).port)
   const connection = await open({ prefix })
   let writes = 0
   const run: Shard['run'] = async (script, args, effort) => {
     if (script === scripts.write && writes++ === 0) {
       // As after a failover to a replica that was behind: others get the same numbers.
-      await ask(server, (redis) => redis.hset(`{${prefix}:0}`, 'seq', 1))
-      await ask(server, (redis) => redis.del(`{${prefix}:0}:mark:writer`))
+      await admin((redis) => redis.hset(`{${prefix}:0}`, 'seq', 1))
+      await admin((redis) => redis.del(`{${prefix}:0}:mark:writer`))
       await store.insert([newJob({ id: 'other' })])
     }
     return connection.run(script, args, effort)

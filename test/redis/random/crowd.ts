@@ -7,8 +7,7 @@ import type { Settlement, Store } from '../../../src/core/store.js'
 import { claimRequest, operateAll, sweep } from '../../../src/testing/conformance/helpers.js'
 import { look } from '../../../src/testing/conformance/lockstep-view.js'
 import type { Random } from '../../chaos/random.js'
-import { ask } from '../../servers/redis-process.js'
-import { freshPrefix, serverUrl } from '../redis.js'
+import { admin, freshPrefix, serverUrl } from '../redis.js'
 import { audit, auditEnd } from './audit.js'
 import { Books } from './books.js'
 import {
@@ -210,5 +209,5 @@ function nameOf(worker: number): string {
 }
 
 function forgetScripts(): Promise<unknown> {
-  return ask(Number(new URL(serverUrl()).port), (redis) => redis.script('FLUSH'))
+  return admin((redis) => redis.script('FLUSH'))
 }
