@@ -1,6 +1,5 @@
 /** Children that are otherwise plain are claimed and ended without the desk, and their parents are told. */
-import { RedisStore } from 'millrace/redis'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -15,7 +14,7 @@ import {
   settle,
 } from '../../src/testing/conformance/helpers.js'
 import { before, twice, watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { freshPrefix, openStore } from './redis.js'
 
 test('all but the last one need no desk, and their results are kept with the parent', async () => {
   const { store, top } = await openFamily(3)
@@ -38,7 +37,7 @@ test('all but the last one need no desk, and their results are kept with the par
 
 test('a child that ends while the desk counts another one is counted too', async () => {
   const { store, top, prefix } = await openFamily(4)
-  const other = await openStore(prefix)
+  const other = await openStore({ prefix })
   const jobs = await claim(store, 4)
   before(scripts.write, async () => {
     expect(await settle(other, jobs[1] as ClaimedJob, complete())).toBe('applied')
@@ -119,7 +118,7 @@ describe('children that come later', () => {
 
   test('that come while the desk looks at their parent are cancelled with it', async () => {
     const { store, top, prefix } = await openFamily(1)
-    const other = await openStore(prefix)
+    const other = await openStore({ prefix })
     let later: NewJob[] = []
     before(scripts.write, async () => {
       later = await addLater(other, top, 2)
@@ -158,16 +157,9 @@ const keepNothing = { completed: 0, dead: 0 }
 
 async function openFamily(size: number) {
   const prefix = freshPrefix()
-  const store = await openStore(prefix)
+  const store = await openStore({ prefix })
   const top: NewJob = parent()
   const children = Array.from({ length: size }, () => childOf([top]))
   await store.insert([top, ...children])
   return { store, top, prefix }
-}
-
-async function openStore(prefix: string): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
-  return store
 }

@@ -1,13 +1,12 @@
 /** What the chaos harness looks for in a store that has been through a lot: all of it is found. */
 import type { Redis } from 'ioredis'
-import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Store } from '../../src/core/store.js'
 import { childOf, parent } from '../../src/testing/conformance/family-jobs.js'
 import { claim, complete, insertMany, insertOne, settle } from '../../src/testing/conformance/helpers.js'
 import { choose, completeAll, inGroup, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
 import { damageOf } from '../chaos/redis-damage.js'
-import { admin, freshPrefix, serverUrl } from './redis.js'
+import { admin, freshPrefix, openStore } from './redis.js'
 
 type Key = (name: string) => string
 
@@ -106,9 +105,7 @@ test.each(harms)('%s: is found', async (_, harm, found) => {
 /** With plain jobs, groups and a family, some of which run, and one that has left the middle of its line. */
 async function openFull() {
   const prefix = freshPrefix()
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
+  const store = await openStore({ prefix })
   const [, second] = await insertMany(store, 4)
   await store.operate({ ids: [second as string] }, { do: 'cancel', reason: 'because', retain: 60_000 })
   await insertOne(store, { tags: ['blue'] })

@@ -1,6 +1,5 @@
 /** Jobs with limits or groups are started and ended by their places; where that does not do, they are looked at. */
-import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -8,12 +7,12 @@ import { claim, complete, read, retention, retryIn, settle } from '../../src/tes
 import { choose, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
 import { newJob } from '../new-job.js'
 import { before, twice, watchRefusals } from './intercept.js'
-import { admin, freshPrefix, serverUrl } from './redis.js'
+import { admin, freshPrefix, openStore } from './redis.js'
 
 const inGroup = (group: string) => ({ gated: false, group, key: undefined })
 
 test('limits hold over more jobs than a script takes at once, and all of them are done', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   const jobs = Array.from({ length: 3_500 }, (_, i) =>
     newJob({ id: `job-${i}`, input: String(i), traffic: inGroup(`g${i % 40}`) }),
   )
@@ -43,7 +42,7 @@ test('limits hold over more jobs than a script takes at once, and all of them ar
 })
 
 test('one that turns out to be more than its place says is looked at', async () => {
-  const { store, key } = await openStore()
+  const { store, key } = await openGoverned()
   await store.insert([newJob({ id: 'tagged', tags: ['blue'], traffic: inGroup('g') })])
   await admin(async (redis) => {
     const waits = await redis.hgetall(key('waits'))
@@ -60,7 +59,7 @@ test('one that turns out to be more than its place says is looked at', async () 
 })
 
 test('a claim whose answer got lost is told again when it is repeated', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   await store.insert([1, 2, 3].map((i) => newJob({ id: `job-${i}`, input: `${i}`, traffic: inGroup('g') })))
   twice(scripts.write)
   const jobs = await claim(store, 2)
@@ -73,8 +72,8 @@ test('a claim whose answer got lost is told again when it is repeated', async ()
 })
 
 test('an end that came by another way meanwhile is not counted twice', async () => {
-  const { store } = await openStore()
-  const { store: other } = await openStore(store)
+  const { store } = await openGoverned()
+  const { store: other } = await openGoverned(store)
   await store.insert([
     newJob({ id: 'grouped', traffic: inGroup('g') }),
     newJob({ id: 'plain', queue: 'side' }),
@@ -96,7 +95,7 @@ test('an end that came by another way meanwhile is not counted twice', async () 
 })
 
 test('jobs of a claim that others have rescued are lost to it', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   await store.insert([newJob({ id: 'one', traffic: inGroup('g') })])
   const [job] = await claim(store, 1)
   expect(await settle(store, job as ClaimedJob, complete(), { worker: 'somebody else' })).toBe('lost')
@@ -105,7 +104,7 @@ test('jobs of a claim that others have rescued are lost to it', async () => {
 })
 
 test('what earlier runs left is told of one that is started by its place', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   await store.insert([newJob({ id: 'again', maxAttempts: 3, traffic: inGroup('g') })])
   const [job] = await claim(store, 1)
   expect(await settle(store, job as ClaimedJob, retryIn(1))).toBe('applied')
@@ -118,7 +117,7 @@ test('what earlier runs left is told of one that is started by its place', async
 })
 
 test('an id that exists is found, though it was taken for new', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   const job = newJob({ id: 'same', traffic: inGroup('g') })
   expect(await store.insert([job])).toEqual([{ status: 'inserted', state: 'pending' }])
   expect(await store.insert([newJob({ id: 'new', traffic: inGroup('g') }), job])).toEqual([
@@ -131,12 +130,10 @@ test('an id that exists is found, though it was taken for new', async () => {
 const prefixes = new WeakMap<Store, string>()
 
 /** Its groups have limits, so none of their jobs takes the fast path. `beside`: another one with the same jobs. */
-async function openStore(beside?: Store) {
+async function openGoverned(beside?: Store) {
   const prefix = (beside && prefixes.get(beside)) ?? freshPrefix()
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
+  const store = await openStore({ prefix })
   prefixes.set(store, prefix)
-  onTestFinished(() => store.close())
-  await store.open()
   if (beside === undefined) await choose(store, queueGate(), { each: { concurrency: 100 } })
   return { store, key: (name: string) => `{${prefix}:0}:${name}` }
 }
