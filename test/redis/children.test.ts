@@ -13,6 +13,7 @@ import {
   retryIn,
   settle,
 } from '../../src/testing/conformance/helpers.js'
+import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { before, twice, watchScripts } from './intercept.js'
 import { freshPrefix, openStore } from './redis.js'
 
@@ -51,10 +52,11 @@ test('a child that ends while the desk counts another one is counted too', async
 })
 
 test('one that comes back is told of its earlier run, and its end of its parent', async () => {
-  const { store, top } = await openFamily(2)
+  const clock = new VirtualClock()
+  const { store, top } = await openFamily(2, { clock })
   const [first, second] = await claim(store, 2)
   await settle(store, first as ClaimedJob, retryIn(1))
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  clock.jump(2)
   await store.sweep({ limit: 100, keep: retention })
   const [again] = await claim(store, 1)
   expect(again).toMatchObject({ id: first?.id, attempt: 2, retryDelay: 1, family: undefined })
@@ -155,9 +157,9 @@ describe('children that come later', () => {
 
 const keepNothing = { completed: 0, dead: 0 }
 
-async function openFamily(size: number) {
+async function openFamily(size: number, options: Parameters<typeof openStore>[0] = {}) {
   const prefix = freshPrefix()
-  const store = await openStore({ prefix })
+  const store = await openStore({ prefix, ...options })
   const top: NewJob = parent()
   const children = Array.from({ length: size }, () => childOf([top]))
   await store.insert([top, ...children])

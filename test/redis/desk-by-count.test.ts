@@ -5,6 +5,7 @@ import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
 import { claim, complete, read, retention, retryIn, settle } from '../../src/testing/conformance/helpers.js'
 import { choose, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
+import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { newJob } from '../new-job.js'
 import { before, twice, watchRefusals } from './intercept.js'
 import { admin, freshPrefix, openStore } from './redis.js'
@@ -73,7 +74,7 @@ test('a claim whose answer got lost is told again when it is repeated', async ()
 
 test('an end that came by another way meanwhile is not counted twice', async () => {
   const { store } = await openGoverned()
-  const { store: other } = await openGoverned(store)
+  const { store: other } = await openGoverned({ beside: store })
   await store.insert([
     newJob({ id: 'grouped', traffic: inGroup('g') }),
     newJob({ id: 'plain', queue: 'side' }),
@@ -104,11 +105,12 @@ test('jobs of a claim that others have rescued are lost to it', async () => {
 })
 
 test('what earlier runs left is told of one that is started by its place', async () => {
-  const { store } = await openGoverned()
+  const clock = new VirtualClock()
+  const { store } = await openGoverned({ clock })
   await store.insert([newJob({ id: 'again', maxAttempts: 3, traffic: inGroup('g') })])
   const [job] = await claim(store, 1)
   expect(await settle(store, job as ClaimedJob, retryIn(1))).toBe('applied')
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  clock.jump(2)
   await store.sweep({ limit: 100, keep: retention })
   const [again] = await claim(store, 1)
   expect(again).toMatchObject({ id: 'again', attempt: 2, retryDelay: 1, group: 'g' })
@@ -130,9 +132,9 @@ test('an id that exists is found, though it was taken for new', async () => {
 const prefixes = new WeakMap<Store, string>()
 
 /** Its groups have limits, so none of their jobs takes the fast path. `beside`: another one with the same jobs. */
-async function openGoverned(beside?: Store) {
+async function openGoverned({ beside, ...options }: { beside?: Store; clock?: VirtualClock } = {}) {
   const prefix = (beside && prefixes.get(beside)) ?? freshPrefix()
-  const store = await openStore({ prefix })
+  const store = await openStore({ prefix, ...options })
   prefixes.set(store, prefix)
   if (beside === undefined) await choose(store, queueGate(), { each: { concurrency: 100 } })
   return { store, key: (name: string) => `{${prefix}:0}:${name}` }
