@@ -1,26 +1,10 @@
 import { atLeast, atMost } from '../statistics.mjs'
-import { claims, fanOut, flat, itself, lists, retaining, traffic } from './own.mjs'
+import { claims, fanOut, flat, lists, retaining, traffic } from './own.mjs'
+import { againstPeers, rate } from './sides.mjs'
 
 const here = { engine: 'redis', options: {} }
 
-/** Both sides are given the same options; `peerOptions` are the peer's alone. */
-function against(peerName, module, measure, { name, figures, peerOptions, ...rest }) {
-  const { jobs, mostJobs, seconds, rounds, ...options } = rest
-  return {
-    engine: 'redis',
-    name,
-    jobs,
-    mostJobs,
-    seconds,
-    rounds,
-    peerName,
-    millrace: itself(here, measure, options),
-    peer: { module: `./peers/${module}.mjs`, measure, options: { ...options, ...peerOptions } },
-    figures,
-  }
-}
-
-const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
+const against = againstPeers('redis')
 
 // The bar of its case is for BullMQ. Without one: how another queue does it.
 const queues = [
