@@ -16,6 +16,9 @@ interface Contents {
   /** The place that a job waits in, by its ticket: as the place has it, and as what is known of its wait does. */
   readonly standing: Map<string, string>
   readonly waits: Map<string, string>
+  /** The numbers of the gates of jobs that wait and that run; a star for one that only the desk ends. */
+  readonly waiting: string[]
+  readonly running: string[]
   /** How many jobs of a group wait and run, by the number of its gate. */
   readonly tallies: Map<string, { readonly pending: number; readonly running: number }>
   /** What is kept of parents, by their positions. */
@@ -41,7 +44,7 @@ export async function damageOf(redis: Redis, root: string): Promise<string> {
   return damage.length === 0 ? 'ok' : damage.slice(0, 5).join('; ')
 }
 
-const checks = [strays, wrongLeases, wrongCounts, wrongWaits, emptyTallies, wrongParents, goneFromNowhere]
+const checks = [strays, wrongLeases, wrongCounts, wrongWaits, wrongTallies, wrongParents, goneFromNowhere]
 
 /** Each job is in one place, and each place has jobs only. */
 function strays({ kinds, places }: Contents): string[] {
@@ -95,11 +98,16 @@ function wrongWaits({ standing, waits }: Contents): string[] {
   })
 }
 
-/** With its last job the number of a group is forgotten. */
-function emptyTallies({ tallies }: Contents): string[] {
-  return [...tallies].flatMap(([num, { pending, running }]) =>
-    pending + running > 0 ? [] : [`group ${num} has no jobs, and a tally`],
-  )
+/** A tally counts the jobs of its group, and goes with the last one. Gates of jobs that only the desk ends are not known here. */
+function wrongTallies({ tallies, waiting, running }: Contents): string[] {
+  const [waits, runs] = [countBy(waiting), countBy(running)]
+  return [...tallies].flatMap(([num, tally]) => {
+    const [wait, run] = [waits.get(num) ?? 0, runs.get(num) ?? 0]
+    const most = run + (runs.get('*') ?? 0)
+    const isRight = tally.pending === wait && tally.running >= run && tally.running <= most
+    if (isRight && tally.pending + tally.running > 0) return []
+    return [`group ${num} has ${wait} and ${run} jobs, and counts ${tally.pending} and ${tally.running}`]
+  })
 }
 
 /** A parent waits for those of its children that have not ended. */
@@ -144,6 +152,8 @@ async function read(redis: Redis, root: string): Promise<Contents> {
     counts: new Map(),
     standing: new Map(),
     waits: new Map(),
+    waiting: [],
+    running: [],
     tallies: new Map(),
     parents: new Map(),
     links: new Map(),
@@ -168,6 +178,7 @@ async function read(redis: Redis, root: string): Promise<Contents> {
         for (const [ticket, value] of await entriesOf(redis, full)) {
           put([ticket], 'running')
           found.tokens.set(ticket, claimIn(value))
+          found.running.push(...gatesIn(/~([^~]*)$/.exec(value)?.[1] ?? /\*$/.exec(value)?.[0]))
         }
         break
       case 'line':
@@ -183,8 +194,11 @@ async function read(redis: Redis, root: string): Promise<Contents> {
         break
       }
       case 'waits':
-        for (const [ticket, wait] of await entriesOf(redis, full))
-          found.waits.set(ticket, wait.slice(0, wait.indexOf(';')))
+        for (const [ticket, wait] of await entriesOf(redis, full)) {
+          const fields = wait.split(';')
+          found.waits.set(ticket, fields[0] as string)
+          found.waiting.push(...gatesIn(fields[4]))
+        }
         break
       case 'tallies':
         for (const [num, tally] of Object.entries(await redis.hgetallBuffer(full)))
@@ -235,6 +249,10 @@ function claimIn(value: string): string {
 /** As common.lua reads an entry in the list of a line. */
 function ticketIn(entry: string): string {
   return entry.replace(/(?:\*|[0-9a-f]{11}~)$/, '')
+}
+
+function gatesIn(text = ''): string[] {
+  return text === '' ? [] : text.split(':')
 }
 
 function parentIn(text: string): Parent {

@@ -68,7 +68,25 @@ const harms: [what: string, harm: (redis: Redis, key: Key) => Promise<unknown>, 
   [
     'a group without jobs',
     (redis, key) => redis.hset(key('tallies'), '77', Buffer.alloc(28)),
-    /group 77 has no jobs/,
+    /group 77 has 0 and 0 jobs, and counts 0 and 0/,
+  ],
+  [
+    'a group that counts jobs which have gone',
+    async (redis, key) => {
+      const [num, tally] = (await anyTally(redis, key('tallies'))) as [string, Buffer]
+      tally.writeUInt32BE(tally.readUInt32BE(0) + 1, 0)
+      await redis.hset(key('tallies'), num, tally)
+    },
+    /group \d+ has \d and \d jobs, and counts/,
+  ],
+  [
+    'a group that does not count what runs',
+    async (redis, key) => {
+      const runs = Object.entries(await redis.hgetall(key('running')))
+      const [ticket, value] = runs.find(([, text]) => text.includes('~')) as [string, string]
+      await redis.hset(key('running'), ticket, value.replace(/~.*$/, '~77'))
+    },
+    /group \d+ has \d and 0 jobs, and counts \d and 1/,
   ],
   [
     'a child that ended and is waited for',
@@ -135,6 +153,10 @@ async function only(redis: Redis, pattern: string): Promise<string> {
   const keys = await redis.keys(pattern)
   expect(keys).toHaveLength(1)
   return keys[0] as string
+}
+
+async function anyTally(redis: Redis, hash: string): Promise<[string, Buffer] | undefined> {
+  return Object.entries(await redis.hgetallBuffer(hash)).find(([num]) => num !== '')
 }
 
 /** A field of a hash that is no filler; see asTable in common.lua. */
