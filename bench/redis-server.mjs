@@ -1,11 +1,11 @@
 // Redis for the measurements: each has a server of its own, started for it and gone after it, so that neither the
 // memory nor the log of one meets the next. MILLRACE_REDIS_URL is not used: a measurement wants an empty server.
 //
-// The servers are those of the tests, as they were built; they end with this process, however it ends.
-import { copyFileSync, mkdirSync } from 'node:fs'
+// The servers are those of the tests.
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { builtServer, durableFolder } from './built.mjs'
 
 /** What BullMQ's page on production advises, which anybody who keeps jobs in Redis needs. */
 const durable = { appendonly: 'yes', appendfsync: 'everysec' }
@@ -17,7 +17,7 @@ const settings = {
 
 export async function redisServers() {
   const [{ startOwnRedis }, { ask }, { redisBinary }] = await Promise.all(
-    ['redis', 'redis-process', 'redis-binaries'].map((name) => import(built(name))),
+    ['redis', 'redis-process', 'redis-binaries'].map(builtServer),
   )
   const { version } = redisBinary()
   return { use, describe }
@@ -38,7 +38,7 @@ export async function redisServers() {
   }
 
   function start(more) {
-    return startOwnRedis({ settings: { ...settings, ...more }, above: folder() })
+    return startOwnRedis({ settings: { ...settings, ...more }, above: durableFolder() })
   }
 
   /** It reads a dump only while it keeps no log. */
@@ -68,14 +68,3 @@ export async function redisServers() {
 }
 
 const dump = (server) => join(server.dataDir, 'dump.rdb')
-
-function built(name) {
-  return new URL(`../.build/test/servers/${name}.js`, import.meta.url).href
-}
-
-/** In the checkout, because a temporary folder may be a file system in memory, where nothing is durable. */
-function folder() {
-  const path = fileURLToPath(new URL('../tmp/', import.meta.url))
-  mkdirSync(path, { recursive: true })
-  return path
-}

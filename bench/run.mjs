@@ -1,7 +1,7 @@
 // npm run bench [-- --engine NAME] [--case TEXT] [--jobs N] [--seconds N] [--rounds N] [--json FILE]
 //               [--only millrace|peer] [--list] [--help]
 // Each case runs Millrace and its peer alternately, every measurement in a fresh process; the table shows
-// medians, the median ratio of the rounds with its spread, and whether the bar of performance.md is met.
+// medians, the median ratio of the rounds with its spread, and whether the bar of its case is met.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,5 @@
 import { atLeast } from '../statistics.mjs'
+import { rate } from './sides.mjs'
 import { trafficCases } from './traffic.mjs'
 
 /** Enqueue and run are both inside the clock, for everybody. */
@@ -10,7 +11,7 @@ function run(peerName, module, bar, { name = 'run', ...options } = {}) {
     peerName,
     millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', ...options } },
     peer: { module: `./peers/${module}.mjs`, measure: 'runJobs' },
-    figures: [{ value: 'rate', unit: 'jobs/s', bar }],
+    figures: rate(bar),
   }
 }
 
@@ -24,7 +25,7 @@ const traffic = trafficCases.map(({ title, traffic }) => ({
   peerName: 'itself without',
   millrace: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory', traffic } },
   peer: { module: './millrace.mjs', measure: 'runJobs', options: { engine: 'memory' } },
-  figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
+  figures: rate(atLeast(0.5, 0.7)),
 }))
 
 const fanOut = {
@@ -38,7 +39,7 @@ const fanOut = {
     measure: 'processJobs',
     options: { engine: 'memory', enqueueInside: true },
   },
-  figures: [{ value: 'rate', unit: 'jobs/s', bar: atLeast(0.5, 0.7) }],
+  figures: rate(atLeast(0.5, 0.7)),
 }
 
 export const memory = [

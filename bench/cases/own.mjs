@@ -1,14 +1,8 @@
 // Cases in which Millrace is measured against itself. Each takes a `place`: { engine, options } that every
 // measurement of the engine gets.
 import { atLeast, atMost } from '../statistics.mjs'
+import { itself, rate } from './sides.mjs'
 import { trafficCases } from './traffic.mjs'
-
-const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
-
-/** A measurement of Millrace; `rest` is what the case says beside its options. */
-export function itself({ engine, options }, measure, more, rest) {
-  return { module: './millrace.mjs', measure, options: { engine, ...options, ...more }, ...rest }
-}
 
 export const retaining = (place) => ({
   engine: place.engine,

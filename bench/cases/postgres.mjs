@@ -1,23 +1,10 @@
 import { atLeast, atMost } from '../statistics.mjs'
-import { claims, fanOut, flat, itself, lists, retaining, traffic } from './own.mjs'
+import { claims, fanOut, flat, lists, retaining, traffic } from './own.mjs'
+import { againstPeers, itself, rate } from './sides.mjs'
 
 const here = { engine: 'postgres', options: {} }
 
-/** Both sides are given the same options; `peerOptions` are the peer's alone. */
-function against(peerName, module, measure, { name, jobs, mostJobs, figures, peerOptions, ...options }) {
-  return {
-    engine: 'postgres',
-    name,
-    jobs,
-    mostJobs,
-    peerName,
-    millrace: itself(here, measure, options),
-    peer: { module: `./peers/${module}.mjs`, measure, options: { ...options, ...peerOptions } },
-    figures,
-  }
-}
-
-const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
+const against = againstPeers('postgres')
 
 const process = [
   against('graphile-worker', 'graphile-worker', 'processJobs', {

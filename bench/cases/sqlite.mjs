@@ -1,23 +1,9 @@
 import { atLeast } from '../statistics.mjs'
-import { claims, fanOut, flat, itself, retaining, traffic } from './own.mjs'
+import { claims, fanOut, flat, retaining, traffic } from './own.mjs'
+import { againstPeers, itself, rate } from './sides.mjs'
 
-const rate = (bar) => [{ value: 'rate', unit: 'jobs/s', bar }]
+const against = againstPeers('sqlite')
 const at = (synchronous) => ({ engine: 'sqlite', options: { synchronous } })
-const peer = (name, measure, options) => ({ module: `./peers/${name}.mjs`, measure, options })
-
-/** Both sides are given the same options. */
-function against(peerName, module, measure, { name, jobs, mostJobs, bar, ...options }) {
-  return {
-    engine: 'sqlite',
-    name,
-    jobs,
-    mostJobs,
-    peerName,
-    millrace: itself({ engine: 'sqlite' }, measure, options),
-    peer: peer(module, measure, options),
-    figures: rate(bar),
-  }
-}
 
 // So that plainjob, which syncs each job by itself, takes some seconds with either.
 const many = { normal: 50_000, full: 20_000 }
@@ -31,20 +17,20 @@ const process = ['normal', 'full'].flatMap((synchronous) => {
     against('plainjob', 'plainjob', 'processJobs', {
       name,
       jobs: many[synchronous],
-      bar: atLeast(4, 6),
+      figures: rate(atLeast(4, 6)),
       synchronous,
     }),
-    against('liteque', 'liteque', 'processJobs', { name, ...few, bar: atLeast(4, 6), synchronous }),
+    against('liteque', 'liteque', 'processJobs', { name, ...few, figures: rate(atLeast(4, 6)), synchronous }),
     against('ceiling', 'sqlite-ceiling', 'processJobs', {
       name,
       jobs: 200_000,
-      bar: atLeast(0.6, 0.8),
+      figures: rate(atLeast(0.6, 0.8)),
       synchronous,
     }),
     against('ceiling', 'sqlite-ceiling', 'processJobs', {
       name: `enqueue + process, synchronous=${synchronous}`,
       jobs: 200_000,
-      bar: atLeast(0.6, 0.8),
+      figures: rate(atLeast(0.6, 0.8)),
       synchronous,
       enqueueInside: true,
     }),
@@ -57,13 +43,13 @@ const enqueue = ['normal', 'full'].flatMap((synchronous) => {
     against('plainjob add', 'plainjob', 'enqueueJobs', {
       name,
       jobs: 50_000,
-      bar: atLeast(1.5, 3),
+      figures: rate(atLeast(1.5, 3)),
       synchronous,
     }),
     against('liteque enqueue', 'liteque', 'enqueueJobs', {
       name,
       jobs: 10_000,
-      bar: atLeast(1.5, 3),
+      figures: rate(atLeast(1.5, 3)),
       synchronous,
     }),
   ]
@@ -76,6 +62,7 @@ const flows = ['normal', 'full'].map((synchronous) =>
 const one = against('plainjob', 'plainjob', 'processJobs', {
   name: 'process, concurrency 1, synchronous=normal',
   jobs: 20_000,
+  figures: rate(),
   synchronous: 'normal',
   concurrency: 1,
 })

@@ -7,97 +7,19 @@
 //
 // Its queue and its worker have connections of their own, as in its examples.
 import { Queue, Worker } from 'bullmq'
-import { serve, stopwatch, workerApart } from '../latency.mjs'
-import { idleCommands, memoryOf } from '../redis-probe.mjs'
 import { bullmqConnection, bullmqJobs, inBulks } from '../redis-tuning.mjs'
-import { bursts, expectEqual, input, inputs, payloads, rate, slots, warmup } from '../workload.mjs'
+import { slots } from '../workload.mjs'
+import { redisQueue } from './redis-queue.mjs'
 
-export async function processJobs({ url, jobs, concurrency = slots, enqueueInside = false }) {
-  const queue = open(url)
-  const early = warmup(jobs)
-  await addMany(queue, inputs(early))
-  const close = await work(url, early, concurrency)
-  await close()
-  const all = inputs(jobs)
-  if (!enqueueInside) await addMany(queue, all)
-  const speed = await rate(jobs, async () => {
-    if (enqueueInside) await addMany(queue, all)
-    await work(url, jobs, concurrency)
-  })
-  expectEqual('jobs left', await left(queue), 0)
-  await queue.close()
-  return { rate: speed }
-}
-
-export async function enqueueJobs({ url, jobs }) {
-  return enqueue(url, jobs, async (queue, all) => {
-    for (const some of bursts(all.length)) await Promise.all(some.map((one) => queue.add('noop', one)))
-  })
-}
-
-export async function enqueueMany({ url, jobs }) {
-  return enqueue(url, jobs, addMany)
-}
-
-async function enqueue(url, jobs, add) {
-  const queue = open(url)
-  const early = warmup(jobs)
-  await add(queue, inputs(early))
-  const all = inputs(jobs)
-  const speed = await rate(jobs, () => add(queue, all))
-  expectEqual('jobs added', (await left(queue)) - early, jobs)
-  await queue.close()
-  return { rate: speed }
-}
-
-export async function bytes({ url, jobs }) {
-  const fill = async (count) => {
-    const queue = open(url)
-    await addMany(queue, payloads(count))
-    await queue.close()
-  }
-  await fill(1)
-  return memoryOf(url, jobs, () => fill(jobs))
-}
-
-export async function idle({ url, jobs, seconds }) {
-  const queue = open(url)
-  await addMany(queue, inputs(jobs))
-  const close = await work(url, jobs, slots)
-  const answer = await idleCommands(url, seconds)
-  await close()
-  await queue.close()
-  return answer
-}
-
-export async function latency(options) {
-  const { url, apart = false } = options
-  const watch = stopwatch()
-  const queue = open(url)
-  const worker = apart
-    ? workerApart('./peers/bullmq-redis.mjs', options, watch.started)
-    : idleWorker(url, () => watch.started())
-  await worker.start()
-  const answer = await watch.sample(options, (n) => queue.add('noop', input(n)))
-  await worker.stop()
-  await queue.close()
-  return answer
-}
-
-export function serveLatency({ url }) {
-  return serve((started) => idleWorker(url, started).start())
-}
-
-function idleWorker(url, started) {
-  let worker
-  return {
-    async start() {
-      worker = new Worker('noop', async () => started(), { connection: at(url), concurrency: slots })
-      await worker.waitUntilReady()
-    },
-    stop: () => worker.close(),
-  }
-}
+export const { processJobs, enqueueJobs, enqueueMany, bytes, idle, latency, serveLatency } = redisQueue({
+  module: './peers/bullmq-redis.mjs',
+  open,
+  add: (queue, one) => queue.add('noop', one),
+  addMany,
+  work,
+  idleWorker,
+  left,
+})
 
 function open(url) {
   return new Queue('noop', { connection: at(url), defaultJobOptions: bullmqJobs })
@@ -107,7 +29,7 @@ function addMany(queue, all) {
   return inBulks(all, (some) => queue.addBulk(some.map((data) => ({ name: 'noop', data }))))
 }
 
-/** A job is done when its worker says that it is completed. Resolves with what closes the worker. */
+/** A job is done when its worker says that it is completed. */
 async function work(url, count, concurrency) {
   let done = 0
   const worker = new Worker('noop', async () => {}, { connection: at(url), concurrency })
@@ -119,6 +41,17 @@ async function work(url, count, concurrency) {
     worker.on('error', reject)
   })
   return () => worker.close()
+}
+
+function idleWorker(url, started) {
+  let worker
+  return {
+    async start() {
+      worker = new Worker('noop', async () => started(), { connection: at(url), concurrency: slots })
+      await worker.waitUntilReady()
+    },
+    stop: () => worker.close(),
+  }
 }
 
 async function left(queue) {

@@ -1,6 +1,5 @@
 /** Children that are otherwise plain are claimed and ended without the desk, and their parents are told. */
-import { RedisStore } from 'millrace/redis'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -14,8 +13,9 @@ import {
   retryIn,
   settle,
 } from '../../src/testing/conformance/helpers.js'
+import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { before, twice, watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { freshPrefix, openStore } from './redis.js'
 
 test('all but the last one need no desk, and their results are kept with the parent', async () => {
   const { store, top } = await openFamily(3)
@@ -38,7 +38,7 @@ test('all but the last one need no desk, and their results are kept with the par
 
 test('a child that ends while the desk counts another one is counted too', async () => {
   const { store, top, prefix } = await openFamily(4)
-  const other = await openStore(prefix)
+  const other = await openStore({ prefix })
   const jobs = await claim(store, 4)
   before(scripts.write, async () => {
     expect(await settle(other, jobs[1] as ClaimedJob, complete())).toBe('applied')
@@ -52,10 +52,11 @@ test('a child that ends while the desk counts another one is counted too', async
 })
 
 test('one that comes back is told of its earlier run, and its end of its parent', async () => {
-  const { store, top } = await openFamily(2)
+  const clock = new VirtualClock()
+  const { store, top } = await openFamily(2, { clock })
   const [first, second] = await claim(store, 2)
   await settle(store, first as ClaimedJob, retryIn(1))
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  clock.jump(2)
   await store.sweep({ limit: 100, keep: retention })
   const [again] = await claim(store, 1)
   expect(again).toMatchObject({ id: first?.id, attempt: 2, retryDelay: 1, family: undefined })
@@ -119,7 +120,7 @@ describe('children that come later', () => {
 
   test('that come while the desk looks at their parent are cancelled with it', async () => {
     const { store, top, prefix } = await openFamily(1)
-    const other = await openStore(prefix)
+    const other = await openStore({ prefix })
     let later: NewJob[] = []
     before(scripts.write, async () => {
       later = await addLater(other, top, 2)
@@ -156,18 +157,11 @@ describe('children that come later', () => {
 
 const keepNothing = { completed: 0, dead: 0 }
 
-async function openFamily(size: number) {
+async function openFamily(size: number, options: Parameters<typeof openStore>[0] = {}) {
   const prefix = freshPrefix()
-  const store = await openStore(prefix)
+  const store = await openStore({ prefix, ...options })
   const top: NewJob = parent()
   const children = Array.from({ length: size }, () => childOf([top]))
   await store.insert([top, ...children])
   return { store, top, prefix }
-}
-
-async function openStore(prefix: string): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
-  return store
 }

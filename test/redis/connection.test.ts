@@ -5,7 +5,7 @@ import { replyCode } from '../../src/stores/redis/errors.js'
 import { makeScript } from '../../src/stores/redis/script.js'
 import { startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
-import { codeOf, errorOf, freshPrefix, open, scripts, serverUrl } from './redis.js'
+import { admin, codeOf, errorOf, freshPrefix, open, scripts, serverUrl } from './redis.js'
 
 describe('a script', () => {
   test('gets its two keys and its arguments, and answers in text', async () => {
@@ -174,7 +174,3 @@ test('a closed connection refuses at once, and so does what it was trying', asyn
   const away = open({ url: server.url, patience: 100 })
   expect(await codeOf(away)).toBe('STORE_UNAVAILABLE')
 })
-
-function admin<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
-  return ask(Number(new URL(serverUrl()).port), work)
-}

@@ -1,20 +1,19 @@
 /** Jobs with limits or groups are started and ended by their places; where that does not do, they are looked at. */
-import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
 import { claim, complete, read, retention, retryIn, settle } from '../../src/testing/conformance/helpers.js'
 import { choose, queueGate } from '../../src/testing/conformance/traffic-helpers.js'
+import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { newJob } from '../new-job.js'
-import { ask } from '../servers/redis-process.js'
 import { before, twice, watchRefusals } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { admin, freshPrefix, openStore } from './redis.js'
 
 const inGroup = (group: string) => ({ gated: false, group, key: undefined })
 
 test('limits hold over more jobs than a script takes at once, and all of them are done', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   const jobs = Array.from({ length: 3_500 }, (_, i) =>
     newJob({ id: `job-${i}`, input: String(i), traffic: inGroup(`g${i % 40}`) }),
   )
@@ -44,9 +43,9 @@ test('limits hold over more jobs than a script takes at once, and all of them ar
 })
 
 test('one that turns out to be more than its place says is looked at', async () => {
-  const { store, key } = await openStore()
+  const { store, key } = await openGoverned()
   await store.insert([newJob({ id: 'tagged', tags: ['blue'], traffic: inGroup('g') })])
-  await ask(port(), async (redis) => {
+  await admin(async (redis) => {
     const waits = await redis.hgetall(key('waits'))
     for (const [ticket, wait] of Object.entries(waits))
       if (ticket !== '') await redis.hset(key('waits'), ticket, wait.replace(/;1;([^;]*)$/, ';0;$1'))
@@ -61,7 +60,7 @@ test('one that turns out to be more than its place says is looked at', async () 
 })
 
 test('a claim whose answer got lost is told again when it is repeated', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   await store.insert([1, 2, 3].map((i) => newJob({ id: `job-${i}`, input: `${i}`, traffic: inGroup('g') })))
   twice(scripts.write)
   const jobs = await claim(store, 2)
@@ -74,8 +73,8 @@ test('a claim whose answer got lost is told again when it is repeated', async ()
 })
 
 test('an end that came by another way meanwhile is not counted twice', async () => {
-  const { store } = await openStore()
-  const { store: other } = await openStore(store)
+  const { store } = await openGoverned()
+  const { store: other } = await openGoverned({ beside: store })
   await store.insert([
     newJob({ id: 'grouped', traffic: inGroup('g') }),
     newJob({ id: 'plain', queue: 'side' }),
@@ -97,7 +96,7 @@ test('an end that came by another way meanwhile is not counted twice', async () 
 })
 
 test('jobs of a claim that others have rescued are lost to it', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   await store.insert([newJob({ id: 'one', traffic: inGroup('g') })])
   const [job] = await claim(store, 1)
   expect(await settle(store, job as ClaimedJob, complete(), { worker: 'somebody else' })).toBe('lost')
@@ -106,11 +105,12 @@ test('jobs of a claim that others have rescued are lost to it', async () => {
 })
 
 test('what earlier runs left is told of one that is started by its place', async () => {
-  const { store } = await openStore()
+  const clock = new VirtualClock()
+  const { store } = await openGoverned({ clock })
   await store.insert([newJob({ id: 'again', maxAttempts: 3, traffic: inGroup('g') })])
   const [job] = await claim(store, 1)
   expect(await settle(store, job as ClaimedJob, retryIn(1))).toBe('applied')
-  await new Promise((resolve) => setTimeout(resolve, 5))
+  clock.jump(2)
   await store.sweep({ limit: 100, keep: retention })
   const [again] = await claim(store, 1)
   expect(again).toMatchObject({ id: 'again', attempt: 2, retryDelay: 1, group: 'g' })
@@ -119,7 +119,7 @@ test('what earlier runs left is told of one that is started by its place', async
 })
 
 test('an id that exists is found, though it was taken for new', async () => {
-  const { store } = await openStore()
+  const { store } = await openGoverned()
   const job = newJob({ id: 'same', traffic: inGroup('g') })
   expect(await store.insert([job])).toEqual([{ status: 'inserted', state: 'pending' }])
   expect(await store.insert([newJob({ id: 'new', traffic: inGroup('g') }), job])).toEqual([
@@ -132,12 +132,10 @@ test('an id that exists is found, though it was taken for new', async () => {
 const prefixes = new WeakMap<Store, string>()
 
 /** Its groups have limits, so none of their jobs takes the fast path. `beside`: another one with the same jobs. */
-async function openStore(beside?: Store) {
+async function openGoverned({ beside, ...options }: { beside?: Store; clock?: VirtualClock } = {}) {
   const prefix = (beside && prefixes.get(beside)) ?? freshPrefix()
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
+  const store = await openStore({ prefix, ...options })
   prefixes.set(store, prefix)
-  onTestFinished(() => store.close())
-  await store.open()
   if (beside === undefined) await choose(store, queueGate(), { each: { concurrency: 100 } })
   return { store, key: (name: string) => `{${prefix}:0}:${name}` }
 }
@@ -157,8 +155,4 @@ function countByGroup(jobs: readonly ClaimedJob[]): number[] {
   const counts = new Map<string | undefined, number>()
   for (const { group } of jobs) counts.set(group, (counts.get(group) ?? 0) + 1)
   return [...counts.values()]
-}
-
-function port(): number {
-  return Number(new URL(serverUrl()).port)
 }

@@ -1,6 +1,5 @@
 /** Jobs that are a worker's own from the beginning: it waited for some when they were added, here or in another process. */
-import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { ClaimedJob, NewJob } from '../../src/core/job.js'
 import type { ExchangeResult, Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -27,7 +26,7 @@ import {
   queueGate,
 } from '../../src/testing/conformance/traffic-helpers.js'
 import { before, failing, twice, watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { freshPrefix, openStore } from './redis.js'
 import { spread } from './shards/spread.js'
 
 test('a job is given to a worker of another process, which need not ask for it', async () => {
@@ -299,17 +298,12 @@ function taken(store: Store, room = 10): Promise<ExchangeResult> {
 
 async function twoProcesses(): Promise<{ here: Store; there: Store; other: () => Promise<Store> }> {
   const prefix = freshPrefix()
-  const openStore = async () => {
-    const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
-    onTestFinished(() => store.close())
-    await store.open()
-    return store
-  }
-  const here = await openStore()
+  const other = () => openStore({ prefix })
+  const here = await other()
   // The queue and its kind are known from the beginning.
   const [job] = await claimAfter(here, await insertOne(here))
   await settle(here, job as ClaimedJob, complete(undefined, { ...retention, completed: 0 }))
-  return { here, there: await openStore(), other: openStore }
+  return { here, there: await other(), other }
 }
 
 async function claimAfter(store: Store, id: string): Promise<readonly ClaimedJob[]> {
@@ -319,8 +313,5 @@ async function claimAfter(store: Store, id: string): Promise<readonly ClaimedJob
 }
 
 async function openSpread(prefix: string): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false, shards: 3 })
-  onTestFinished(() => store.close())
-  await store.open()
-  return spread(store)
+  return spread(await openStore({ prefix, shards: 3 }))
 }

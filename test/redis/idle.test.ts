@@ -7,7 +7,7 @@ import { claim } from '../../src/testing/conformance/helpers.js'
 import { newJob } from '../new-job.js'
 import { startOwnRedis } from '../servers/redis.js'
 import { ask } from '../servers/redis-process.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { openStore } from './redis.js'
 
 const lease = 30_000
 const inventory = { leaving: [], claiming: [] }
@@ -45,9 +45,7 @@ test('an idle worker asks a few short questions, and not again while nothing hap
 
 test('a worker that was idle has its jobs for one lease', async () => {
   const clock = new VirtualClock()
-  const store = new RedisStore({ url: serverUrl(), prefix: freshPrefix(), clock, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
+  const store = await openStore({ clock })
   await store.extend({ worker: 'worker', lease, held: [], inventory })
   await store.insert([newJob({ id: 'one', queue: 'main' })])
   expect(await claim(store, 1, { leaseMs: lease })).toHaveLength(1)
@@ -58,9 +56,7 @@ test('a worker that was idle has its jobs for one lease', async () => {
 
 test('a worker without jobs hears of those that are under its lease all the same', async () => {
   const clock = new VirtualClock()
-  const store = new RedisStore({ url: serverUrl(), prefix: freshPrefix(), clock, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
+  const store = await openStore({ clock })
   await store.insert([newJob({ id: 'one', queue: 'main' })])
   await claim(store, 1, { leaseMs: lease })
   await clock.advance(lease)

@@ -7,11 +7,11 @@ type Run = Shard['run']
 
 /** Returns what ends it earlier. */
 export function intercept(
-  around: (run: () => ReturnType<Run>, script: Script) => ReturnType<Run>,
+  around: (run: () => ReturnType<Run>, script: Script, shard: Shard) => ReturnType<Run>,
 ): () => void {
   const { run } = Shard.prototype
   Shard.prototype.run = function (this: Shard, ...args) {
-    return around(() => run.apply(this, args), args[0])
+    return around(() => run.apply(this, args), args[0], this)
   }
   const end = () => {
     Shard.prototype.run = run

@@ -1,7 +1,5 @@
 /** Limits that are lent to the fast path: what starts and ends by itself is counted, and the desk sees to the rest. */
-import { RedisStore } from 'millrace/redis'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import type { Clock } from '../../src/core/clock.js'
+import { beforeEach, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import { released } from '../../src/core/lifecycle.js'
 import type { Store } from '../../src/core/store.js'
@@ -31,7 +29,7 @@ import {
 } from '../../src/testing/conformance/traffic-helpers.js'
 import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { before, failing, watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { freshPrefix, openStore } from './redis.js'
 
 let prefix = ''
 beforeEach(() => {
@@ -69,7 +67,7 @@ test.each(limits)(
 
 test('no more start than were lent, whoever asks, and each end lets another one start', async () => {
   const store = await openLent(jobGate(), { limit: { concurrency: 7 } })
-  const other = await openStore()
+  const other = await openStore({ prefix })
   await insertMany(store, 30, { traffic: gated })
   const jobs = [...(await claim(store, 4)), ...(await claim(other, 9)), ...(await claim(store, 9))]
   expect(jobs.length).toBe(7)
@@ -87,7 +85,7 @@ test('no more start than were lent, whoever asks, and each end lets another one 
 
 test('a rate counts when jobs started, and not when the desk heard of it', async () => {
   const clock = new VirtualClock()
-  const store = await openStore(clock)
+  const store = await openStore({ prefix, clock })
   await lend(store, jobGate(), { limit: { rate: rate(10, 1_000) } })
   clock.jump(1_000)
   await insertMany(store, 30, { traffic: gated })
@@ -170,7 +168,7 @@ test('a queue that is full refuses jobs, though some start and end by themselves
 
 test('what was called in by a process that is gone is told by the next', async () => {
   const store = await openLent(jobGate(), { limit: { concurrency: 7 } })
-  const other = await openStore()
+  const other = await openStore({ prefix })
   await insertMany(store, 20, { traffic: gated })
   const jobs = await claim(store, 3)
   failing(scripts.write, 1, new Error('gone'))
@@ -187,7 +185,7 @@ test('what was called in by a process that is gone is told by the next', async (
 
 test('jobs that others add, start and end while it is called in are counted once', async () => {
   const store = await openLent(jobGate(), { limit: { concurrency: 7 } })
-  const other = await openStore()
+  const other = await openStore({ prefix })
   await insertMany(store, 20, { traffic: gated })
   const jobs = [...(await claim(store, 3))]
   before(scripts.write, async () => {
@@ -230,7 +228,7 @@ test('jobs of a definition with limits have them still when they come back', asy
 
 /** A store in which the limit is lent already. */
 async function openLent(gate: GateRef, change: TrafficChange): Promise<Store> {
-  const store = await openStore()
+  const store = await openStore({ prefix })
   await lend(store, gate, change)
   return store
 }
@@ -240,11 +238,4 @@ async function lend(store: Store, gate: GateRef, change: TrafficChange): Promise
   await insertMany(store, 2, { traffic: gate.of === 'job' ? gated : undefined })
   await completeAll(store, await claim(store, 1))
   await completeAll(store, await claim(store, 1))
-}
-
-async function openStore(clock?: Clock): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false, ...(clock && { clock }) })
-  onTestFinished(() => store.close())
-  await store.open()
-  return store
 }

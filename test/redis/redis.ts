@@ -1,4 +1,6 @@
 /** Connections to the server of the project, each test with a prefix of its own. */
+import { Redis } from 'ioredis'
+import { RedisStore } from 'millrace/redis'
 import { onTestFinished } from 'vitest'
 import { type Connection, openConnection } from '../../src/stores/redis/connection.js'
 import { compileOptions, type RedisOptions } from '../../src/stores/redis/options.js'
@@ -23,6 +25,27 @@ export async function open(options: RedisOptions = {}, shard = 0): Promise<Conne
   const connection = await openConnection(compiled, shard)
   onTestFinished(() => connection.close())
   return connection
+}
+
+/** Closed after the test. */
+export async function openStore(
+  options: Pick<RedisOptions, 'prefix' | 'clock' | 'shards'> = {},
+): Promise<RedisStore> {
+  const store = new RedisStore({ url: serverUrl(), prefix: freshPrefix(), warn: false, ...options })
+  onTestFinished(() => store.close())
+  await store.open()
+  return store
+}
+
+/** A few commands to that server, on a connection that no store knows of. */
+export async function admin<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(serverUrl(), { retryStrategy: () => null })
+  redis.on('error', () => {}) // the command tells
+  try {
+    return await work(redis)
+  } finally {
+    redis.disconnect()
+  }
 }
 
 export const scripts = {

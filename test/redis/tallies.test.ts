@@ -1,6 +1,5 @@
 /** Groups that are nothing but tallies: their jobs are added, start and end without the desk, and whoever looks finds them counted. */
-import { RedisStore } from 'millrace/redis'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/core/job.js'
 import type { Store } from '../../src/core/store.js'
 import { scripts } from '../../src/stores/redis/scripts.js'
@@ -25,7 +24,7 @@ import {
 } from '../../src/testing/conformance/traffic-helpers.js'
 import { newJob } from '../new-job.js'
 import { before, twice, watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { freshPrefix, openStore } from './redis.js'
 
 let prefix = ''
 beforeEach(() => {
@@ -88,7 +87,7 @@ test('limits that all groups get are kept by those that are tallies', async () =
 })
 
 test('a definition with limits has groups too', async () => {
-  const store = await openStore()
+  const store = await openStore({ prefix })
   const traffic = { ...inGroup('g'), gated: true }
   await choose(store, jobGate(), { limit: { concurrency: 50 } })
   await insertOne(store, { traffic })
@@ -124,7 +123,7 @@ test('an insert or an exchange whose answer got lost counts once', async () => {
 
 test('what others do to a group while the desk counts it is counted too', async () => {
   const store = await openWithLine()
-  const other = await openStore()
+  const other = await openStore({ prefix })
   await insertMany(store, 6, { traffic: inGroup('g') })
   const [failing, ...jobs] = await claim(store, 3)
   before(scripts.write, async () => {
@@ -162,15 +161,8 @@ async function gatesOf(store: Store) {
 
 /** In which jobs of groups have a line already. */
 async function openWithLine(): Promise<Store> {
-  const store = await openStore()
+  const store = await openStore({ prefix })
   await insertOne(store, { traffic: inGroup('first') })
   await completeAll(store, await claim(store, 1))
-  return store
-}
-
-async function openStore(): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix, warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
   return store
 }

@@ -1,10 +1,9 @@
 /** Tickets and bodies of many jobs come and go as one text, whatever is in them. */
-import { RedisStore } from 'millrace/redis'
-import { expect, onTestFinished, test } from 'vitest'
-import type { Settlement, Store } from '../../src/core/store.js'
+import { expect, test } from 'vitest'
+import type { Settlement } from '../../src/core/store.js'
 import { claim, complete, idsOf, newJob, newJobs, statesOf } from '../../src/testing/conformance/helpers.js'
 import { watchScripts } from './intercept.js'
-import { freshPrefix, serverUrl } from './redis.js'
+import { openStore } from './redis.js'
 
 test.each<[string, string[]]>([
   ['what separates them', ['a\x1eb', '\x1e', '\x1e\x1e', 'c']],
@@ -63,11 +62,4 @@ test('tokens of other jobs, and what are none, end nothing', async () => {
 
 function ended(id: string, token: string): Settlement {
   return { id, token, outcome: complete('"r"'), inserts: undefined }
-}
-
-async function openStore(): Promise<Store> {
-  const store = new RedisStore({ url: serverUrl(), prefix: freshPrefix(), warn: false })
-  onTestFinished(() => store.close())
-  await store.open()
-  return store
 }

@@ -16,6 +16,8 @@ export interface PostgresServerOptions {
   readonly durable?: boolean
   /** Settings of the server, as in postgresql.conf; they win over ours. */
   readonly settings?: Readonly<Record<string, string | number>>
+  /** Where its folder is made. @default the system's folder for temporary files */
+  readonly above?: string
 }
 
 export interface PostgresServer {
@@ -36,7 +38,7 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
   if (given) return foreign(given)
   const binaries = postgresBinaries()
   const user = serverUser()
-  const folder = makeFolder(user, 'data/postmaster.pid')
+  const folder = makeFolder(user, 'data/postmaster.pid', options.above)
   try {
     const dataDir = initialise(binaries, folder, user)
     const port = await freePort()

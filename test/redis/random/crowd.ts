@@ -7,8 +7,8 @@ import type { Settlement, Store } from '../../../src/core/store.js'
 import { claimRequest, operateAll, sweep } from '../../../src/testing/conformance/helpers.js'
 import { look } from '../../../src/testing/conformance/lockstep-view.js'
 import type { Random } from '../../chaos/random.js'
-import { ask } from '../../servers/redis-process.js'
-import { freshPrefix, serverUrl } from '../redis.js'
+import { damageOf } from '../../chaos/redis-damage.js'
+import { admin, freshPrefix, serverUrl } from '../redis.js'
 import { audit, auditEnd } from './audit.js'
 import { Books } from './books.js'
 import {
@@ -32,6 +32,7 @@ const turnsOfEach = 45
 const forever = 1_000_000_000
 
 export class Crowd {
+  readonly #prefix = freshPrefix()
   readonly #random: Random
   readonly #traits: CrowdTraits
   readonly #withoutDesk: WithoutDesk
@@ -42,7 +43,7 @@ export class Crowd {
   readonly #governed = new Set<string>()
 
   constructor(random: Random, traits: CrowdTraits, withoutDesk: WithoutDesk) {
-    const options = { url: serverUrl(), prefix: freshPrefix(), warn: false, shards: traits.shards }
+    const options = { url: serverUrl(), prefix: this.#prefix, warn: false, shards: traits.shards }
     this.#random = random
     this.#traits = traits
     this.#withoutDesk = withoutDesk
@@ -73,6 +74,7 @@ export class Crowd {
     }
     assert.deepEqual(this.#books.wrong, [])
     await audit(this.#storeOf(0), this.#books.ids)
+    await this.#expectNoDamage()
   }
 
   async #act(worker: number, random: Random): Promise<void> {
@@ -185,6 +187,15 @@ export class Crowd {
     }
     assert.deepEqual(this.#books.wrong, [])
     await auditEnd(this.#storeOf(0), this.#books.ids, this.#books.parents)
+    await this.#expectNoDamage()
+  }
+
+  /** In what the server has of it, shard by shard. */
+  async #expectNoDamage(): Promise<void> {
+    for (let shard = 0; shard < this.#traits.shards; shard++) {
+      const damage = await admin((redis) => damageOf(redis, `{${this.#prefix}:${shard}}`))
+      assert.equal(damage, 'ok', `shard ${shard}`)
+    }
   }
 
   async #left(): Promise<number> {
@@ -210,5 +221,5 @@ function nameOf(worker: number): string {
 }
 
 function forgetScripts(): Promise<unknown> {
-  return ask(Number(new URL(serverUrl()).port), (redis) => redis.script('FLUSH'))
+  return admin((redis) => redis.script('FLUSH'))
 }

@@ -1,10 +1,10 @@
 /** A store over three shards, on the server of the project, and each of its shards for a look behind it. */
-import { RedisStore } from 'millrace/redis'
+import type { RedisStore } from 'millrace/redis'
 import { VirtualClock } from 'millrace/testing'
 import { onTestFinished } from 'vitest'
 import { compileOptions } from '../../../src/stores/redis/options.js'
 import { ShardStore } from '../../../src/stores/redis/shard-store.js'
-import { freshPrefix, serverUrl } from '../redis.js'
+import { freshPrefix, openStore, serverUrl } from '../redis.js'
 import { spread } from './spread.js'
 
 export interface Sharded {
@@ -18,25 +18,14 @@ export interface Sharded {
 }
 
 export async function threeShards(): Promise<Sharded> {
-  const options = {
-    url: serverUrl(),
-    prefix: freshPrefix(),
-    shards: 3,
-    clock: new VirtualClock(),
-    warn: false,
-  }
+  const options = { prefix: freshPrefix(), shards: 3, clock: new VirtualClock() }
   const part = async (number: number) => {
-    const shard = new ShardStore(number, compileOptions(options))
+    const shard = new ShardStore(number, compileOptions({ url: serverUrl(), warn: false, ...options }))
     onTestFinished(() => shard.close())
     await shard.open()
     return shard
   }
-  const second = async () => {
-    const store = new RedisStore(options)
-    onTestFinished(() => store.close())
-    await store.open()
-    return spread(store)
-  }
+  const second = async () => spread(await openStore(options))
   return {
     store: await second(),
     clock: options.clock,
