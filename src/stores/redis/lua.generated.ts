@@ -133,7 +133,7 @@ end
 
 export const common = `
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
--- never exists: while the slot moves to another node, the server refuses whatever names both (see scripts.ts).
+-- never exists: while the slot moves to another node, the server refuses whatever names both (see shard.ts).
 --
 -- All values of \`j\`, \`s\` and \`d\` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
@@ -2135,16 +2135,16 @@ end
 local function joinLine(line, tickets, mark)
   local list = named('line:' .. line)
   local last = call('LINDEX', list, -1) or ''
-  local behind = {}
+  local joining = {}
   for _, ticket in ipairs(tickets) do
     if last < ticket then
-      behind[#behind + 1] = mark == '' and ticket or ticket .. mark
+      joining[#joining + 1] = mark == '' and ticket or ticket .. mark
       last = ticket
     else
       call('ZADD', named('back:' .. line), 0, ticket)
     end
   end
-  inParts(behind, 'RPUSH', list)
+  inParts(joining, 'RPUSH', list)
 end
 
 -- New jobs that have the same story, and stand in the same line if any, with the same mark: their tickets and bodies.

@@ -1,5 +1,5 @@
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
--- never exists: while the slot moves to another node, the server refuses whatever names both (see scripts.ts).
+-- never exists: while the slot moves to another node, the server refuses whatever names both (see shard.ts).
 --
 -- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --

@@ -62,16 +62,16 @@ end
 local function joinLine(line, tickets, mark)
   local list = named('line:' .. line)
   local last = call('LINDEX', list, -1) or ''
-  local behind = {}
+  local joining = {}
   for _, ticket in ipairs(tickets) do
     if last < ticket then
-      behind[#behind + 1] = mark == '' and ticket or ticket .. mark
+      joining[#joining + 1] = mark == '' and ticket or ticket .. mark
       last = ticket
     else
       call('ZADD', named('back:' .. line), 0, ticket)
     end
   end
-  inParts(behind, 'RPUSH', list)
+  inParts(joining, 'RPUSH', list)
 end
 
 -- New jobs that have the same story, and stand in the same line if any, with the same mark: their tickets and bodies.
