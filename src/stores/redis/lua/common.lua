@@ -187,6 +187,11 @@ local function queueFlags(queue)
   return flags
 end
 
+-- Whether the definition of that name has limits.
+local function isLimitedJob(name)
+  return call('SISMEMBER', named('limited'), name) == 1
+end
+
 local function kindNumber(name)
   local num = call('HGET', named('kinds'), name)
   if num then return num end
@@ -196,7 +201,7 @@ local function kindNumber(name)
   call('HSET', named('kinds'), name, num)
   call('HSET', named('kindnames'), num, name)
   -- Its definition has limits: whoever claims from the queue has to know.
-  if call('SISMEMBER', named('limited'), job) == 1 then
+  if isLimitedJob(job) then
     call('HSET', named('queues'), queue, (string.gsub(flags, '%d$', '1')))
   end
   return num

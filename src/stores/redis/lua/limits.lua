@@ -1,6 +1,8 @@
 -- What the desk has lent of the limits of a queue, so that starts and ends need not be told it one by one; see loans.ts. Undefined
 -- where nothing is lent.
-local loanFields = { 'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log', 'grouped' }
+local loanFields = {
+  'open', 'name', 'lane', 'place', 'kind', 'left', 'refills', 'timed', 'full', 'begun', 'ended', 'tag', 'served', 'log', 'grouped',
+}
 
 local function loanAt(queue)
   local found = call('HMGET', named('loan:' .. queue), unpack(loanFields))
@@ -11,6 +13,14 @@ local function loanAt(queue)
   loan.left, loan.begun, loan.ended = tonumber(found[6]), tonumber(found[10]), tonumber(found[11])
   loan.tag, loan.served, loan.grouped = tonumber(found[12]), tonumber(found[13]), found[15] == '1'
   return loan
+end
+
+-- Those that were looked at by this script, by their queues; false for none.
+local loans = {}
+
+local function loanOf(queue)
+  if loans[queue] == nil then loans[queue] = loanAt(queue) or false end
+  return loans[queue]
 end
 
 local function keepLoan(loan)
@@ -53,6 +63,20 @@ local function talliesOf(nums)
     found[num] = { num = num, pending = pending, running = running, tag = tag, back = back, line = line }
   end
   return found
+end
+
+-- Those that were looked at by this script, by the numbers of their gates.
+local tallies = {}
+
+-- Whether all of these are tallies; only their numbers are looked at.
+local function areTallies(byNum)
+  local nums = {}
+  for num in pairs(byNum) do
+    if not tallies[num] then nums[#nums + 1] = num end
+  end
+  local found = talliesOf(nums)
+  for num, tally in pairs(found or {}) do tallies[num] = tally end
+  return found ~= nil
 end
 
 -- As the desk reads it; nil if there is none.

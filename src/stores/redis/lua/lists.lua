@@ -149,7 +149,9 @@ local function scanPending(only, num, second, position, size)
   local behindQueues = 2 ^ 32
   local waiting = {}
   for _, line in ipairs(call('HKEYS', named('lines'))) do waiting[#waiting + 1] = { at = 2 * tonumber(line), name = line } end
-  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate } end
+  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do
+    waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate }
+  end
   table.sort(waiting, function(a, b) return a.at < b.at end)
   for _, place in ipairs(waiting) do
     local at = behindQueues + place.at

@@ -90,7 +90,8 @@ end
 
 answers.line = function(queue, lane, position, size)
   local handles = {}
-  for _, ticket in ipairs(ticketsInLine(lineName(lane, queueName(queue)), tonumber(position), tonumber(size))) do handles[#handles + 1] = handleOf(ticket) end
+  local tickets = ticketsInLine(lineName(lane, queueName(queue)), tonumber(position), tonumber(size))
+  for i, ticket in ipairs(tickets) do handles[i] = handleOf(ticket) end
   return jobsOf(handles)
 end
 
