@@ -3,8 +3,10 @@ import {
   common,
   ends,
   exchange,
+  giving,
   insert,
   jobs,
+  joining,
   limits,
   listen,
   lists,
@@ -20,7 +22,7 @@ import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
 export const scripts = {
-  insert: script('insert', insert),
+  insert: script('insert', [joining, giving, insert].join('\n\n')),
   exchange: script('exchange', [ends, claims, exchange].join('\n\n')),
   listen: script('listen', listen),
   look: script('look', look),

@@ -410,7 +410,7 @@ local function writeClaim(claim, worker, bodies, now)
 end
 
 -- Who has room left waits to be woken. Who found nothing may leave its claim behind besides, so that jobs are given to it as they are
--- added; see insert.lua. A full server has no room for that, and then it has to find out by itself. Answers 1 for one that waits.
+-- added; see giving.lua. A full server has no room for that, and then it has to find out by itself. Answers 1 for one that waits.
 local function waitForMore(claim, worker, ear)
   if ear == '' then return 0 end
   local waits = 0

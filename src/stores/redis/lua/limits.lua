@@ -33,6 +33,17 @@ local function keepLoan(loan)
   call('HSET', named('loan:' .. loan.queue), unpack(fields))
 end
 
+-- The loan that new jobs come under: false if they have to pass no limits, nil if only the desk can say where they wait.
+local function loanToJoin(group)
+  local isLimitedToo = group.gated or isLimitedJob(group.job)
+  if not group.isLimited and not isLimitedToo and not group.isTeamed then return false end
+  local loan = loanOf(group.queue)
+  if not loan or loan.full or group.due ~= '' then return nil end
+  if group.isTeamed and (not loan.grouped or loan.place == '0' or group.lane ~= loan.lane) then return nil end
+  if loan.name == '' then return not isLimitedToo and loan or nil end
+  return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
+end
+
 -- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in write-jobs.ts.
 local function waitText(loan, kind, gate)
   return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
@@ -109,4 +120,68 @@ local function keepTallies(tallies)
     end
   end
   inParts(fields, 'HSET', asTable('tallies'))
+end
+
+-- Whether the groups of all teams are tallies, or new. New ones are for the desk while somebody has it for itself: whoever gives numbers
+-- away is in its way.
+local function areTeamsOfTallies(teams)
+  local keys, nums, unknown = {}, {}, {}
+  for i, team in ipairs(teams) do keys[i] = team.key end
+  local found = allOf('groups', keys)
+  for i, team in ipairs(teams) do
+    team.num = found[i] or nil
+    if team.num then nums[team.num] = true else unknown[#unknown + 1] = team.key end
+  end
+  if not areTallies(nums) then return false end
+  for _, team in ipairs(teams) do
+    local tally = team.num and tallies[team.num]
+    if tally and tally.pending > 0 and tally.line ~= team.place then return false end
+  end
+  if #unknown == 0 then return true end
+  local records = allOf('gate', unknown)
+  for i = 1, #records do
+    if records[i] then return false end
+  end
+  return isFreeFor('')
+end
+
+local function tallyFor(team)
+  local tally = team.num and tallies[team.num]
+  if not tally then
+    team.num = tostring(call('HINCRBY', root, 'number', 1))
+    tally = { num = team.num, pending = 0, running = 0, tag = 0, back = 0 }
+    tallies[team.num] = tally
+    call('HSET', asTable('groups'), team.key, team.num)
+    call('HSET', asTable('tallynames'), team.num, team.key)
+    call('ZADD', named('gates:group'), team.num, team.num)
+    call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\n]*\n([^\n]*)')), team.num, team.num)
+  end
+  if tally.pending == 0 then tally.back, tally.line = 0, team.place end
+  return tally
+end
+
+-- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. `members`: their teams.
+local function standIn(loan, kind, tickets, members)
+  local scored, waits = {}, {}
+  local alone = #members == 0 and waitText(loan, kind, '')
+  for i, ticket in ipairs(tickets) do
+    local team, turn = members[i], nil
+    if team then
+      local tally = tallyFor(team)
+      turn = math.max(loan.served, tally.tag) + 1
+      tally.tag = turn
+      tally.pending = tally.pending + 1
+      team.wait = team.wait or waitText(loan, kind, team.num)
+    else
+      loan.tag = math.max(loan.tag, loan.served) + 1
+      turn = loan.tag
+    end
+    scored[2 * i - 1] = turn
+    scored[2 * i] = ticket
+    waits[2 * i - 1] = ticket
+    waits[2 * i] = team and team.wait or alone
+  end
+  inParts(scored, 'ZADD', named('place:' .. loan.place))
+  inParts(waits, 'HSET', asTable('waits'))
+  keepLoan(loan)
 end
