@@ -1497,14 +1497,39 @@ local function tallyText(num)
   return num .. ':' .. numbers .. ';' .. call('HGET', named('tallynames'), num)
 end
 
--- The group is nobody's number any more.
-local function forgetTally(num)
-  local key = call('HGET', named('tallynames'), num)
+-- Gates of a kind and of an owner are found by their numbers.
+local function listGate(num, scope, owner)
+  call('ZADD', named('gates:' .. scope), num, num)
+  if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+end
+
+local function unlistGate(num, scope, owner)
+  call('ZREM', named('gates:' .. scope), num)
+  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+end
+
+local function nameTally(num, key, owner)
+  call('HSET', asTable('groups'), key, num)
+  call('HSET', asTable('tallynames'), num, key)
+  listGate(num, 'group', owner)
+end
+
+local function noTally(num, key)
   call('HDEL', named('tallies'), num)
   call('HDEL', named('tallynames'), num)
   call('HDEL', named('groups'), key)
-  call('ZREM', named('gates:group'), num)
-  call('ZREM', named('gates:group:' .. string.match(key, '^[^\\n]*\\n([^\\n]*)')), num)
+end
+
+-- The queue that a group is of.
+local function ownerIn(key)
+  return string.match(key, '^[^\\n]*\\n([^\\n]*)')
+end
+
+-- The group is nobody's number any more.
+local function forgetTally(num)
+  local key = call('HGET', named('tallynames'), num)
+  noTally(num, key)
+  unlistGate(num, 'group', ownerIn(key))
 end
 
 -- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
@@ -1550,13 +1575,16 @@ local function tallyFor(team)
     team.num = tostring(call('HINCRBY', root, 'number', 1))
     tally = { num = team.num, pending = 0, running = 0, tag = 0, back = 0 }
     tallies[team.num] = tally
-    call('HSET', asTable('groups'), team.key, team.num)
-    call('HSET', asTable('tallynames'), team.num, team.key)
-    call('ZADD', named('gates:group'), team.num, team.num)
-    call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\\n]*\\n([^\\n]*)')), team.num, team.num)
+    nameTally(team.num, team.key, ownerIn(team.key))
   end
   if tally.pending == 0 then tally.back, tally.line = 0, team.place end
   return tally
+end
+
+-- Jobs that have to pass gates wait in a place: their turns, and what is known of their waits.
+local function putInPlace(place, scored, waits)
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
 end
 
 -- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. \`members\`: their teams.
@@ -1580,8 +1608,7 @@ local function standIn(loan, kind, tickets, members)
     waits[2 * i - 1] = ticket
     waits[2 * i] = team and team.wait or alone
   end
-  inParts(scored, 'ZADD', named('place:' .. loan.place))
-  inParts(waits, 'HSET', asTable('waits'))
+  putInPlace(loan.place, scored, waits)
   keepLoan(loan)
 end
 `
@@ -2233,56 +2260,14 @@ end
 return 0
 `
 
-export const write = `
--- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, the mark that it
--- left when it was given numbers or '', then for each thing to do its name, how many values it has, and these. First all of them are
--- checked: MRSTALE when others were quicker, MRKNOWN when a job that was taken for new exists, MRWHOLE when one that was taken for
--- no more than a number among others is more; then nothing is written. Commits have names, not numbers: a server that lost some would
--- count to the same one again. Answers { bodies, stories } of the jobs that were started by their places, '' for no story to tell.
-local last = call('HGET', root, 'commit') or 'none'
-local isDone = last == ARGV[2]
-if not isDone and last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
-if not isDone and not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
-if not isDone and ARGV[4] ~= '' and call('GET', named('mark:' .. ARGV[3])) ~= ARGV[4] then return redis.error_reply('MRSTALE the server has forgotten who got which number') end
-
-local checks, deeds = {}, {}
-local bodies, stories = {}, {}
-
--- A job is as it was read: running under the same token or not, with the same story and the same end.
-checks.same = function(ticket, token, story, done)
-  local handle = handleOf(ticket)
-  local running = call('HGET', named('running'), ticket)
-  local isSame = (running and claimIn(running) or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
-  if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
-end
-
--- What is kept of a parent is as it was read: children that are plain tell it of their ends without the desk.
-checks.parent = function(position, text)
-  if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
-end
-
--- A parent has never had these children: they may have ended, and be forgotten.
-checks.unlinked = function(position, ...)
-  local links = named('link:' .. position)
-  if call('EXISTS', links) == 0 then return end
-  local found = call('HMGET', links, ...)
-  for i = 1, #found do
-    if found[i] then return 'MRKNOWN a child was there before' end
-  end
-end
+export const writeJobs = `
+-- What write.lua writes of jobs: what they are, who runs them, what is kept beside them.
 
 -- Tickets, or what comes \`at\` that place of each job's values.
 local function every(values, size, at)
   local found = {}
   for i = at, #values, size do found[#found + 1] = values[i] end
   return found
-end
-
-local function areNew(tickets)
-  local found = ofMany('j', spread(tickets, 11))
-  for i = 1, #tickets do
-    if found[i] then return 'MRKNOWN a job exists' end
-  end
 end
 
 local function put(tickets, bodies, story)
@@ -2294,27 +2279,7 @@ local function put(tickets, bodies, story)
   putMany('s', spreads, same)
 end
 
--- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
-local function joinLine(line, tickets, mark)
-  local list = named('line:' .. line)
-  local last = call('LINDEX', list, -1) or ''
-  local joining = {}
-  for _, ticket in ipairs(tickets) do
-    if last < ticket then
-      joining[#joining + 1] = mark == '' and ticket or ticket .. mark
-      last = ticket
-    else
-      call('ZADD', named('back:' .. line), 0, ticket)
-    end
-  end
-  inParts(joining, 'RPUSH', list)
-end
-
 -- New jobs that have the same story, and stand in the same line if any, with the same mark: their tickets and bodies.
-checks.add = function(_, _, _, ...)
-  return areNew(every({ ... }, 2, 1))
-end
-
 deeds.add = function(story, line, mark, ...)
   local values = { ... }
   local tickets = every(values, 2, 1)
@@ -2323,10 +2288,6 @@ deeds.add = function(story, line, mark, ...)
 end
 
 -- The same of jobs that have to pass the same gates; with their turns.
-checks.addTo = function(_, _, _, ...)
-  return areNew(every({ ... }, 3, 1))
-end
-
 deeds.addTo = function(place, wait, story, ...)
   local values = { ... }
   local tickets, turns = every(values, 3, 1), every(values, 3, 3)
@@ -2338,52 +2299,10 @@ deeds.addTo = function(place, wait, story, ...)
     waits[2 * i - 1] = ticket
     waits[2 * i] = wait
   end
-  inParts(scored, 'ZADD', named('place:' .. place))
-  inParts(waits, 'HSET', asTable('waits'))
+  putInPlace(place, scored, waits)
 end
 
--- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
-deeds.enter = function(place, ...)
-  local values = { ... }
-  local scored, waits = {}, {}
-  for i = 1, #values, 3 do
-    scored[#scored + 1] = values[i + 1]
-    scored[#scored + 1] = values[i]
-    waits[#waits + 1] = values[i]
-    waits[#waits + 1] = values[i + 2]
-  end
-  inParts(scored, 'ZADD', named('place:' .. place))
-  inParts(waits, 'HSET', asTable('waits'))
-end
-
--- Nobody has started them since they were read: a loan may have been open still.
-local function areWaiting(tickets)
-  local waits = call('HMGET', named('waits'), unpack(tickets))
-  for i = 1, #tickets do
-    if not waits[i] then return 'MRSTALE a job waits no longer' end
-  end
-end
-
-checks.waiting = function(...)
-  return areWaiting({ ... })
-end
-
--- Jobs that waited in a place start.
-local function tellOf(tickets)
-  local spreads = spread(tickets, 11)
-  local bodiesOf, storiesOf = ofMany('j', spreads), ofMany('s', spreads)
-  for i = 1, #tickets do
-    local story = storiesOf[i] or ''
-    if not bodiesOf[i] or sub(story, 2, 2) == '1' then return 'MRWHOLE a job that waited is special' end
-    bodies[#bodies + 1] = bodiesOf[i]
-    stories[#stories + 1] = hasPast(story) and story or ''
-  end
-end
-
-checks.start = function(_, _, ...)
-  return areWaiting({ ... }) or tellOf({ ... })
-end
-
+-- Jobs that waited in a place are running under a token.
 deeds.start = function(place, token, ...)
   local tickets = { ... }
   local held = {}
@@ -2400,15 +2319,6 @@ end
 
 -- Jobs of one claim complete, and their gates have been told: worker, token, for how long they are kept, now, how many there are,
 -- their tickets, then their results if any has one.
-checks['end'] = function(worker, token, _, _, size, ...)
-  if call('HGET', named('l:' .. token), 'worker') ~= worker then return 'MRWHOLE a claim is gone' end
-  local tokens = call('HMGET', named('running'), unpack({ ... }, 1, tonumber(size)))
-  local team = token .. '~'
-  for i = 1, #tokens do
-    if tokens[i] ~= token and sub(tokens[i] or '', 1, #team) ~= team then return 'MRWHOLE a job that ran is special, or does not' end
-  end
-end
-
 deeds['end'] = function(worker, token, retain, now, size, ...)
   local values = { ... }
   local tickets, results = {}, nil
@@ -2421,40 +2331,9 @@ deeds['end'] = function(worker, token, retain, now, size, ...)
   leaseDone(worker, token, #tickets)
 end
 
--- No job of the kind was started or ended meanwhile.
-checks.count = function(kind, field, value)
-  if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
-end
-
--- What came of a loan is as it was read, and no more can come of it.
-checks.loan = function(queue, begun, ended)
-  local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
-  if found[1] or not found[2] or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
-end
-
--- A new loan in the place of the one before, if there is any.
-deeds.lend = function(queue, ...)
-  local key = named('loan:' .. queue)
-  call('DEL', key)
-  if select('#', ...) > 0 then call('HSET', key, ...) end
-end
-
 -- Tickets and tokens.
 deeds.run = function(...)
   call('HSET', asTable('running'), ...)
-end
-
--- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
-deeds.free = function()
-  call('HDEL', root, 'turn')
-end
-
-deeds.call = function(command, key, ...)
-  call(command, named(key), ...)
-end
-
-deeds.root = function(field, value)
-  call('HSET', root, field, value)
 end
 
 -- Parts of a job: what it is, what happened to it, how it completed.
@@ -2464,35 +2343,6 @@ end
 
 deeds.drop = function(letter, handle)
   call('HDEL', hashOf(letter, handle), fieldOf(handle))
-end
-
--- One that was there, and came anew.
-deeds.joinLine = function(line, ticket, mark)
-  joinLine(line, { ticket }, mark)
-end
-
--- Leaves its line; in a list it cannot be found, so it is marked as gone.
-deeds.leaveLine = function(line, ticket)
-  if call('ZREM', named('back:' .. line), ticket) == 0 then call('SADD', named('gone'), ticket) end
-end
-
--- Those at the head of a list that are gone.
-deeds.trimLine = function(line)
-  local list = named('line:' .. line)
-  if call('EXISTS', named('gone')) == 0 then return end
-  for _ = 1, 100 do
-    local heads = call('LRANGE', list, 0, 99)
-    if #heads == 0 then return end
-    local tickets = {}
-    for i, entry in ipairs(heads) do tickets[i] = ticketIn(entry) end
-    local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
-    local size = 0
-    while size < #heads and gone[size + 1] == 1 do size = size + 1 end
-    if size == 0 then return end
-    call('LPOP', list, size)
-    call('SREM', named('gone'), unpack(tickets, 1, size))
-    if size < #heads then return end
-  end
 end
 
 deeds.leaseLess = function(token, by)
@@ -2529,30 +2379,93 @@ deeds.rose = function(cause, by)
   end
 end
 
--- No numbers were given away meanwhile, which the fast path does for new groups.
-checks.number = function(last)
-  if (call('HGET', root, 'number') or '0') ~= last then return 'MRSTALE numbers were given away' end
+deeds.forgetFans = function(parent)
+  local rows = call('HGETALL', named('link:' .. parent))
+  for i = 1, #rows, 2 do
+    -- See link-text.ts.
+    if string.find(rows[i + 1], '^[^;]*;"') then
+      call('HDEL', named('link:' .. parent), rows[i])
+      call('ZREM', named('linked:' .. parent), rows[i])
+    end
+  end
 end
 
--- A group's gate is the tally that was read; '' for none.
-checks.tallied = function(key, before)
-  if (tallyText(call('HGET', named('groups'), key)) or '') ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+-- One that is there already keeps its place.
+deeds.step = function(position, name, number, open, state)
+  local steps = named('steps:' .. position)
+  local before = call('HGET', steps, name)
+  if before then number = string.match(before, '^%d(%d+):') end
+  call('HSET', steps, name, open .. number .. ':' .. state)
+end
+`
+
+export const writeLimits = `
+-- What write.lua writes of lines, places, loans and gates.
+local deeds = {}
+
+-- Joins a line behind all others, if it has the highest position; otherwise it is among those that come back.
+local function joinLine(line, tickets, mark)
+  local list = named('line:' .. line)
+  local last = call('LINDEX', list, -1) or ''
+  local joining = {}
+  for _, ticket in ipairs(tickets) do
+    if last < ticket then
+      joining[#joining + 1] = mark == '' and ticket or ticket .. mark
+      last = ticket
+    else
+      call('ZADD', named('back:' .. line), 0, ticket)
+    end
+  end
+  inParts(joining, 'RPUSH', list)
 end
 
-local function noTally(num, key)
-  call('HDEL', named('tallies'), num)
-  call('HDEL', named('tallynames'), num)
-  call('HDEL', named('groups'), key)
+-- One that was there, and came anew.
+deeds.joinLine = function(line, ticket, mark)
+  joinLine(line, { ticket }, mark)
 end
 
-local function listGate(num, scope, owner)
-  call('ZADD', named('gates:' .. scope), num, num)
-  if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+-- Leaves its line; in a list it cannot be found, so it is marked as gone.
+deeds.leaveLine = function(line, ticket)
+  if call('ZREM', named('back:' .. line), ticket) == 0 then call('SADD', named('gone'), ticket) end
 end
 
-local function unlistGate(num, scope, owner)
-  call('ZREM', named('gates:' .. scope), num)
-  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+-- Those at the head of a list that are gone.
+deeds.trimLine = function(line)
+  local list = named('line:' .. line)
+  if call('EXISTS', named('gone')) == 0 then return end
+  for _ = 1, 100 do
+    local heads = call('LRANGE', list, 0, 99)
+    if #heads == 0 then return end
+    local tickets = {}
+    for i, entry in ipairs(heads) do tickets[i] = ticketIn(entry) end
+    local gone = call('SMISMEMBER', named('gone'), unpack(tickets))
+    local size = 0
+    while size < #heads and gone[size + 1] == 1 do size = size + 1 end
+    if size == 0 then return end
+    call('LPOP', list, size)
+    call('SREM', named('gone'), unpack(tickets, 1, size))
+    if size < #heads then return end
+  end
+end
+
+-- Jobs that have to pass gates: their tickets, turns, and what traffic control has to know of them.
+deeds.enter = function(place, ...)
+  local values = { ... }
+  local scored, waits = {}, {}
+  for i = 1, #values, 3 do
+    scored[#scored + 1] = values[i + 1]
+    scored[#scored + 1] = values[i]
+    waits[#waits + 1] = values[i]
+    waits[#waits + 1] = values[i + 2]
+  end
+  putInPlace(place, scored, waits)
+end
+
+-- A new loan in the place of the one before, if there is any.
+deeds.lend = function(queue, ...)
+  local key = named('loan:' .. queue)
+  call('DEL', key)
+  if select('#', ...) > 0 then call('HSET', key, ...) end
 end
 
 local function noRecord(num, key)
@@ -2567,11 +2480,9 @@ end
 
 deeds.tally = function(num, key, owner, tally)
   if call('HEXISTS', named('gate'), key) == 1 then noRecord(num, key) end
-  call('HSET', asTable('groups'), key, num)
-  call('HSET', asTable('tallynames'), num, key)
+  nameTally(num, key, owner)
   local pending, running, tag, back, line = string.match(tally, '^(.*);(.*);(.*);(.*);(.*)$')
   call('HSET', asTable('tallies'), num, struct.pack(tallyFormat, pending, running, tag, back, line))
-  listGate(num, 'group', owner)
 end
 
 deeds.gate = function(num, key, scope, owner, due, fading, isActive, isParked, row)
@@ -2610,24 +2521,133 @@ deeds.lookAgain = function(scope, owner, due)
     end
   end
 end
+`
 
-deeds.forgetFans = function(parent)
-  local rows = call('HGETALL', named('link:' .. parent))
-  for i = 1, #rows, 2 do
-    -- See link-text.ts.
-    if string.find(rows[i + 1], '^[^;]*;"') then
-      call('HDEL', named('link:' .. parent), rows[i])
-      call('ZREM', named('linked:' .. parent), rows[i])
-    end
+export const write = `
+-- What the desk writes. ARGV: the name of the last commit when the desk began to read, a name for this one, who writes, the mark that it
+-- left when it was given numbers or '', then for each thing to do its name, how many values it has, and these. First all of them are
+-- checked: MRSTALE when others were quicker, MRKNOWN when a job that was taken for new exists, MRWHOLE when one that was taken for
+-- no more than a number among others is more, MRUNKNOWN when there is nothing of that name; then nothing is written. Commits have names,
+-- not numbers: a server that lost some would count to the same one again. Answers { bodies, stories } of the jobs that were started by
+-- their places, '' for no story to tell.
+local last = call('HGET', root, 'commit') or 'none'
+local isDone = last == ARGV[2]
+if not isDone and last ~= ARGV[1] then return redis.error_reply('MRSTALE others have written meanwhile') end
+if not isDone and not isFreeFor(ARGV[3]) then return redis.error_reply('MRSTALE it is the turn of another') end
+if not isDone and ARGV[4] ~= '' and call('GET', named('mark:' .. ARGV[3])) ~= ARGV[4] then
+  return redis.error_reply('MRSTALE the server has forgotten who got which number')
+end
+
+local checks = {}
+local bodies, stories = {}, {}
+
+-- A job is as it was read: running under the same token or not, with the same story and the same end.
+checks.same = function(ticket, token, story, done)
+  local handle = handleOf(ticket)
+  local running = call('HGET', named('running'), ticket)
+  local isSame = (running and claimIn(running) or '') == token and (of('s', handle) or '') == story and (of('d', handle) or '') == done
+  if not isSame or not of('j', handle) then return 'MRSTALE a job has changed' end
+end
+
+-- What is kept of a parent is as it was read: children that are plain tell it of their ends without the desk.
+checks.parent = function(position, text)
+  if (call('HGET', named('parents'), position) or '') ~= text then return 'MRSTALE a child has ended' end
+end
+
+-- A parent has never had these children: they may have ended, and be forgotten.
+checks.unlinked = function(position, ...)
+  local links = named('link:' .. position)
+  if call('EXISTS', links) == 0 then return end
+  local found = call('HMGET', links, ...)
+  for i = 1, #found do
+    if found[i] then return 'MRKNOWN a child was there before' end
   end
 end
 
--- One that is there already keeps its place.
-deeds.step = function(position, name, number, open, state)
-  local steps = named('steps:' .. position)
-  local before = call('HGET', steps, name)
-  if before then number = string.match(before, '^%d(%d+):') end
-  call('HSET', steps, name, open .. number .. ':' .. state)
+local function areNew(tickets)
+  local found = ofMany('j', spread(tickets, 11))
+  for i = 1, #tickets do
+    if found[i] then return 'MRKNOWN a job exists' end
+  end
+end
+
+checks.add = function(_, _, _, ...)
+  return areNew(every({ ... }, 2, 1))
+end
+
+checks.addTo = function(_, _, _, ...)
+  return areNew(every({ ... }, 3, 1))
+end
+
+-- Nobody has started them since they were read: a loan may have been open still.
+local function areWaiting(tickets)
+  local waits = call('HMGET', named('waits'), unpack(tickets))
+  for i = 1, #tickets do
+    if not waits[i] then return 'MRSTALE a job waits no longer' end
+  end
+end
+
+checks.waiting = function(...)
+  return areWaiting({ ... })
+end
+
+-- Jobs that waited in a place start: the worker is told what they are.
+local function tellOf(tickets)
+  local spreads = spread(tickets, 11)
+  local bodiesOf, storiesOf = ofMany('j', spreads), ofMany('s', spreads)
+  for i = 1, #tickets do
+    local story = storiesOf[i] or ''
+    if not bodiesOf[i] or sub(story, 2, 2) == '1' then return 'MRWHOLE a job that waited is special' end
+    bodies[#bodies + 1] = bodiesOf[i]
+    stories[#stories + 1] = hasPast(story) and story or ''
+  end
+end
+
+checks.start = function(_, _, ...)
+  return areWaiting({ ... }) or tellOf({ ... })
+end
+
+checks['end'] = function(worker, token, _, _, size, ...)
+  if call('HGET', named('l:' .. token), 'worker') ~= worker then return 'MRWHOLE a claim is gone' end
+  local tokens = call('HMGET', named('running'), unpack({ ... }, 1, tonumber(size)))
+  local team = token .. '~'
+  for i = 1, #tokens do
+    if tokens[i] ~= token and sub(tokens[i] or '', 1, #team) ~= team then return 'MRWHOLE a job that ran is special, or does not' end
+  end
+end
+
+-- No job of the kind was started or ended meanwhile.
+checks.count = function(kind, field, value)
+  if (call('HGET', named('c:' .. kind), field) or '0') ~= value then return 'MRSTALE jobs were started or ended' end
+end
+
+-- What came of a loan is as it was read, and no more can come of it.
+checks.loan = function(queue, begun, ended)
+  local found = call('HMGET', named('loan:' .. queue), 'open', 'begun', 'ended')
+  if found[1] or not found[2] or found[2] ~= begun or found[3] ~= ended then return 'MRSTALE a loan has changed' end
+end
+
+-- No numbers were given away meanwhile, which the fast path does for new groups.
+checks.number = function(last)
+  if (call('HGET', root, 'number') or '0') ~= last then return 'MRSTALE numbers were given away' end
+end
+
+-- A group's gate is the tally that was read; '' for none.
+checks.tallied = function(key, before)
+  if (tallyText(call('HGET', named('groups'), key)) or '') ~= before then return 'MRSTALE jobs of a group were added, started or ended' end
+end
+
+-- Others may have their turn. After this, which frees memory, a full server refuses nothing of what follows.
+deeds.free = function()
+  call('HDEL', root, 'turn')
+end
+
+deeds.call = function(command, key, ...)
+  call(command, named(key), ...)
+end
+
+deeds.root = function(field, value)
+  call('HSET', root, field, value)
 end
 
 deeds.wake = function(queue, jobs, self)
@@ -2659,6 +2679,7 @@ end
 
 local refusal = eachDeed(function(name, first, last)
   if checks[name] then return checks[name](unpack(ARGV, first, last)) end
+  if not deeds[name] then return 'MRUNKNOWN there is nothing called ' .. name .. ' to check or to write' end
 end)
 if refusal then return redis.error_reply(refusal) end
 eachDeed(function(name, first, last)

@@ -16,6 +16,8 @@ import {
   renew,
   retract,
   write,
+  writeJobs,
+  writeLimits,
 } from './lua.generated.js'
 import { withParts } from './lua-parts.js'
 import { makeScript, type Script } from './script.js'
@@ -30,7 +32,7 @@ export const scripts = {
   peek: script('peek', peek),
   renew: script('renew', renew),
   retract: script('retract', retract),
-  write: script('write', write),
+  write: script('write', [writeLimits, writeJobs, write].join('\n\n')),
 }
 
 function script(name: string, text: string): Script {

@@ -98,14 +98,39 @@ local function tallyText(num)
   return num .. ':' .. numbers .. ';' .. call('HGET', named('tallynames'), num)
 end
 
--- The group is nobody's number any more.
-local function forgetTally(num)
-  local key = call('HGET', named('tallynames'), num)
+-- Gates of a kind and of an owner are found by their numbers.
+local function listGate(num, scope, owner)
+  call('ZADD', named('gates:' .. scope), num, num)
+  if owner ~= '' then call('ZADD', named('gates:' .. scope .. ':' .. owner), num, num) end
+end
+
+local function unlistGate(num, scope, owner)
+  call('ZREM', named('gates:' .. scope), num)
+  call('ZREM', named('gates:' .. scope .. ':' .. owner), num)
+end
+
+local function nameTally(num, key, owner)
+  call('HSET', asTable('groups'), key, num)
+  call('HSET', asTable('tallynames'), num, key)
+  listGate(num, 'group', owner)
+end
+
+local function noTally(num, key)
   call('HDEL', named('tallies'), num)
   call('HDEL', named('tallynames'), num)
   call('HDEL', named('groups'), key)
-  call('ZREM', named('gates:group'), num)
-  call('ZREM', named('gates:group:' .. string.match(key, '^[^\n]*\n([^\n]*)')), num)
+end
+
+-- The queue that a group is of.
+local function ownerIn(key)
+  return string.match(key, '^[^\n]*\n([^\n]*)')
+end
+
+-- The group is nobody's number any more.
+local function forgetTally(num)
+  local key = call('HGET', named('tallynames'), num)
+  noTally(num, key)
+  unlistGate(num, 'group', ownerIn(key))
 end
 
 -- Those without jobs are forgotten: whoever comes next stands behind what has been served, as if it were the first.
@@ -151,13 +176,16 @@ local function tallyFor(team)
     team.num = tostring(call('HINCRBY', root, 'number', 1))
     tally = { num = team.num, pending = 0, running = 0, tag = 0, back = 0 }
     tallies[team.num] = tally
-    call('HSET', asTable('groups'), team.key, team.num)
-    call('HSET', asTable('tallynames'), team.num, team.key)
-    call('ZADD', named('gates:group'), team.num, team.num)
-    call('ZADD', named('gates:group:' .. string.match(team.key, '^[^\n]*\n([^\n]*)')), team.num, team.num)
+    nameTally(team.num, team.key, ownerIn(team.key))
   end
   if tally.pending == 0 then tally.back, tally.line = 0, team.place end
   return tally
+end
+
+-- Jobs that have to pass gates wait in a place: their turns, and what is known of their waits.
+local function putInPlace(place, scored, waits)
+  inParts(scored, 'ZADD', named('place:' .. place))
+  inParts(waits, 'HSET', asTable('waits'))
 end
 
 -- They stand in a line, each a turn behind the one before it of the same group; see turns.ts. `members`: their teams.
@@ -181,7 +209,6 @@ local function standIn(loan, kind, tickets, members)
     waits[2 * i - 1] = ticket
     waits[2 * i] = team and team.wait or alone
   end
-  inParts(scored, 'ZADD', named('place:' .. loan.place))
-  inParts(waits, 'HSET', asTable('waits'))
+  putInPlace(loan.place, scored, waits)
   keepLoan(loan)
 end
