@@ -182,7 +182,7 @@ local function take(pick, want)
   if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
   while found < want do
-    local head = headOf(line, math.min(want - found, 1000))
+    local head = headOf(line, math.min(want - found, partSize))
     local back = line.back[line.nextBack]
     if back and (not head or back < head) then
       line.nextBack = line.nextBack + 1
@@ -250,19 +250,17 @@ end
 
 local function lookAtPlaced(found)
   local known = {}
-  for first = 1, #found.tickets, 2000 do
-    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
-    for i = 1, #waits do
-      local wait = waits[i] or ''
-      local gate = known[wait] or gateIn(wait, found.loan)
-      if not gate then return false end
-      known[wait] = gate
-      local place = found.places[first + i - 1]
-      if gate.isTold then isTold[place] = true end
-      if gate.num ~= '' then
-        gates[place] = gate.num
-        takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
-      end
+  local waits = allOf('waits', found.tickets)
+  for i = 1, #waits do
+    local wait = waits[i] or ''
+    local gate = known[wait] or gateIn(wait, found.loan)
+    if not gate then return false end
+    known[wait] = gate
+    local place = found.places[i]
+    if gate.isTold then isTold[place] = true end
+    if gate.num ~= '' then
+      gates[place] = gate.num
+      takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
     end
   end
   return true
@@ -523,14 +521,19 @@ local function isStub(body)
   return body and byte(body, 1) == 64
 end
 
+-- As many values as a command gets at once. Lua has room for 8000 on its stack, and what comes in pairs is not to be torn apart.
+local partSize = 2000
+
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; \`skip\` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0
   local from, to, rest = skip + 1, skip + 11, skip + 12
+  -- With a value for each field.
+  local most = partSize / 2
   for i = 1, #items do
     local item = items[i]
     local at = sub(item, from, to)
-    if at ~= bucket or size == 1000 then
+    if at ~= bucket or size == most then
       fields, bucket, size = {}, at, 0
       groups[#groups + 1] = { bucket = at, fields = fields, first = i }
     end
@@ -589,7 +592,23 @@ end
 
 -- Calls a command for many, with as many of them at once as a call can have.
 local function inParts(items, command, key)
-  for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
+  for first = 1, #items, partSize do call(command, key, unpack(items, first, math.min(first + partSize - 1, #items))) end
+end
+
+-- What a command answers to many, one answer for each.
+local function ofEach(items, command, key)
+  if #items > 0 and #items <= partSize then return call(command, key, unpack(items)) end
+  local found = {}
+  for first = 1, #items, partSize do
+    local values = call(command, key, unpack(items, first, math.min(first + partSize - 1, #items)))
+    for i = 1, #values do found[first + i - 1] = values[i] end
+  end
+  return found
+end
+
+-- What a hash has of many; false for what it has not.
+local function allOf(name, fields)
+  return ofEach(fields, 'HMGET', named(name))
 end
 
 -- What \`running\` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
@@ -852,8 +871,9 @@ local function lookAtGroup(group, worker, lost)
   local results = resultsAt and group.retain > 0 and {} or nil
   local marks, notes, hasTeam = {}, {}, false
   local running, size, before = named('running'), #given, group.first - 1
-  for from = 1, size, 2000 do
-    local tokens = call('HMGET', running, unpack(given, from, math.min(from + 1999, size)))
+  -- In parts, but for the sake of speed not by allOf: nothing else is done for as many.
+  for from = 1, size, partSize do
+    local tokens = call('HMGET', running, unpack(given, from, math.min(from + partSize - 1, size)))
     for i = 1, #tokens do
       local place = from + i - 1
       local found = isOwn and tokens[i]
@@ -890,17 +910,14 @@ local function lookAtFamily(parent, family, now)
   local ended = format('%.17g', now)
   -- Most are alike.
   local lastRow, lastText
-  for first = 1, #family.ids, 1000 do
-    local rows = call('HMGET', named('link:' .. parent), unpack(family.ids, first, math.min(first + 999, #family.ids)))
-    for i = 1, #rows do
-      local row, at = rows[i], first + i - 1
-      -- It begins with its end, if there is one.
-      if not row or byte(row) ~= 59 then return false end
-      if row ~= lastRow then lastRow, lastText = row, ended .. row end
-      local result = family.results[at]
-      family.links[2 * at - 1] = family.ids[at]
-      family.links[2 * at] = result == '' and lastText or lastText .. '\\n' .. result
-    end
+  local rows = allOf('link:' .. parent, family.ids)
+  for i = 1, #rows do
+    local row, result = rows[i], family.results[i]
+    -- It begins with its end, if there is one.
+    if not row or byte(row) ~= 59 then return false end
+    if row ~= lastRow then lastRow, lastText = row, ended .. row end
+    family.links[2 * i - 1] = family.ids[i]
+    family.links[2 * i] = result == '' and lastText or lastText .. '\\n' .. result
   end
   return true
 end
@@ -1300,11 +1317,8 @@ end
 local function heldUnder(token)
   local held, tickets = {}, {}
   for ticket in string.gmatch(call('HGET', named('l:' .. token), 'tickets') or '', '[^\\n]+') do tickets[#tickets + 1] = ticket end
-  for first = 1, #tickets, 1000 do
-    local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
-    for i, running in ipairs(tokens) do
-      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
-    end
+  for i, running in ipairs(allOf('running', tickets)) do
+    if running and claimIn(running) == token then held[#held + 1] = tickets[i] end
   end
   return held
 end
@@ -1446,16 +1460,6 @@ end
 -- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in write-jobs.ts.
 local function waitText(loan, kind, gate)
   return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
-end
-
--- What a hash has of many; false for what it has not.
-local function allOf(name, fields)
-  local found = {}
-  for first = 1, #fields, 1000 do
-    local values = call('HMGET', named(name), unpack(fields, first, math.min(first + 999, #fields)))
-    for i = 1, #values do found[first + i - 1] = values[i] end
-  end
-  return found
 end
 
 -- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
@@ -1667,11 +1671,7 @@ local function ticketsInLine(name, position, size)
     at = at + #page
     local tickets = {}
     for i, entry in ipairs(page) do tickets[i] = ticketIn(entry) end
-    local gone = {}
-    for first = 1, #tickets, 1000 do
-      local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
-      for i, flag in ipairs(flags) do gone[first + i - 1] = flag end
-    end
+    local gone = ofEach(tickets, 'SMISMEMBER', named('gone'))
     for i, ticket in ipairs(tickets) do
       if gone[i] == 0 and #listed < size then listed[#listed + 1] = ticket end
     end
@@ -1939,15 +1939,12 @@ end
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
-  local tickets, turns, waits, handles = {}, {}, {}, {}
+  local tickets, turns, handles = {}, {}, {}
   for i = 1, #found, 2 do
     tickets[#tickets + 1] = found[i]
     turns[#turns + 1] = found[i + 1]
   end
-  for first = 1, #tickets, 1000 do
-    local some = call('HMGET', named('waits'), unpack(tickets, first, math.min(first + 999, #tickets)))
-    for i = 1, #some do waits[first + i - 1] = some[i] end
-  end
+  local waits = allOf('waits', tickets)
   for i, ticket in ipairs(tickets) do
     if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
   end
@@ -1959,13 +1956,7 @@ answers.records = function(set, hash, rank, number, size)
   local found = behind(named(set), rank, number == '' and '' or number .. '~', tonumber(size))
   local keys = {}
   for i = 1, #found, 2 do keys[#keys + 1] = sub(found[i], 17) end
-  local records = {}
-  for first = 1, #keys, 1000 do
-    for _, record in ipairs(call('HMGET', named(hash), unpack(keys, first, math.min(first + 999, #keys)))) do
-      records[#records + 1] = record
-    end
-  end
-  return records
+  return allOf(hash, keys)
 end
 
 answers.waiters = function(key, number, size)
@@ -2070,13 +2061,10 @@ answers.links = function(parent, child, size)
   local from = child == '' and '-' or '(' .. child
   local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
   local rows, isPlain = {}, true
-  for first = 1, #children, 1000 do
-    local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
-    for i, link in ipairs(links) do
-      rows[#rows + 1] = children[first + i - 1]
-      rows[#rows + 1] = link
-      isPlain = isPlain and not string.find(link, '\\30', 1, true)
-    end
+  for i, link in ipairs(allOf('link:' .. parent, children)) do
+    rows[2 * i - 1] = children[i]
+    rows[2 * i] = link
+    isPlain = isPlain and not string.find(link, '\\30', 1, true)
   end
   return isPlain and table.concat(rows, '\\30') or rows
 end

@@ -179,7 +179,7 @@ local function take(pick, want)
   if not hasGone and #line.back == 0 then return takeHeads(line, want) end
   local found = 0
   while found < want do
-    local head = headOf(line, math.min(want - found, 1000))
+    local head = headOf(line, math.min(want - found, partSize))
     local back = line.back[line.nextBack]
     if back and (not head or back < head) then
       line.nextBack = line.nextBack + 1
@@ -247,19 +247,17 @@ end
 
 local function lookAtPlaced(found)
   local known = {}
-  for first = 1, #found.tickets, 2000 do
-    local waits = call('HMGET', named('waits'), unpack(found.tickets, first, math.min(first + 1999, #found.tickets)))
-    for i = 1, #waits do
-      local wait = waits[i] or ''
-      local gate = known[wait] or gateIn(wait, found.loan)
-      if not gate then return false end
-      known[wait] = gate
-      local place = found.places[first + i - 1]
-      if gate.isTold then isTold[place] = true end
-      if gate.num ~= '' then
-        gates[place] = gate.num
-        takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
-      end
+  local waits = allOf('waits', found.tickets)
+  for i = 1, #waits do
+    local wait = waits[i] or ''
+    local gate = known[wait] or gateIn(wait, found.loan)
+    if not gate then return false end
+    known[wait] = gate
+    local place = found.places[i]
+    if gate.isTold then isTold[place] = true end
+    if gate.num ~= '' then
+      gates[place] = gate.num
+      takenIn[gate.num] = (takenIn[gate.num] or 0) + 1
     end
   end
   return true

@@ -77,14 +77,19 @@ local function isStub(body)
   return body and byte(body, 1) == 64
 end
 
+-- As many values as a command gets at once. Lua has room for 8000 on its stack, and what comes in pairs is not to be torn apart.
+local partSize = 2000
+
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; `skip` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0
   local from, to, rest = skip + 1, skip + 11, skip + 12
+  -- With a value for each field.
+  local most = partSize / 2
   for i = 1, #items do
     local item = items[i]
     local at = sub(item, from, to)
-    if at ~= bucket or size == 1000 then
+    if at ~= bucket or size == most then
       fields, bucket, size = {}, at, 0
       groups[#groups + 1] = { bucket = at, fields = fields, first = i }
     end
@@ -143,7 +148,23 @@ end
 
 -- Calls a command for many, with as many of them at once as a call can have.
 local function inParts(items, command, key)
-  for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
+  for first = 1, #items, partSize do call(command, key, unpack(items, first, math.min(first + partSize - 1, #items))) end
+end
+
+-- What a command answers to many, one answer for each.
+local function ofEach(items, command, key)
+  if #items > 0 and #items <= partSize then return call(command, key, unpack(items)) end
+  local found = {}
+  for first = 1, #items, partSize do
+    local values = call(command, key, unpack(items, first, math.min(first + partSize - 1, #items)))
+    for i = 1, #values do found[first + i - 1] = values[i] end
+  end
+  return found
+end
+
+-- What a hash has of many; false for what it has not.
+local function allOf(name, fields)
+  return ofEach(fields, 'HMGET', named(name))
 end
 
 -- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its

@@ -49,16 +49,6 @@ local function waitText(loan, kind, gate)
   return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
 end
 
--- What a hash has of many; false for what it has not.
-local function allOf(name, fields)
-  local found = {}
-  for first = 1, #fields, 1000 do
-    local values = call('HMGET', named(name), unpack(fields, first, math.min(first + 999, #fields)))
-    for i = 1, #values do found[first + i - 1] = values[i] end
-  end
-  return found
-end
-
 -- A group of which nothing is known but its jobs is a tally, by the number of its gate: how many wait and run, the tags of the last one
 -- that came and of the last that came back, and the line that it waits in, as five numbers. See tallies.ts. Only while a loan says so they
 -- are anybody else's than the desk's.

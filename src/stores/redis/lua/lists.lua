@@ -38,11 +38,7 @@ local function ticketsInLine(name, position, size)
     at = at + #page
     local tickets = {}
     for i, entry in ipairs(page) do tickets[i] = ticketIn(entry) end
-    local gone = {}
-    for first = 1, #tickets, 1000 do
-      local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
-      for i, flag in ipairs(flags) do gone[first + i - 1] = flag end
-    end
+    local gone = ofEach(tickets, 'SMISMEMBER', named('gone'))
     for i, ticket in ipairs(tickets) do
       if gone[i] == 0 and #listed < size then listed[#listed + 1] = ticket end
     end
