@@ -3,8 +3,10 @@ import {
   common,
   ends,
   exchange,
+  giving,
   insert,
   jobs,
+  joining,
   limits,
   listen,
   lists,
@@ -14,13 +16,15 @@ import {
   renew,
   retract,
   write,
+  writeJobs,
+  writeLimits,
 } from './lua.generated.js'
 import { withParts } from './lua-parts.js'
 import { makeScript, type Script } from './script.js'
 
 /** What runs in the server. */
 export const scripts = {
-  insert: script('insert', insert),
+  insert: script('insert', [joining, giving, insert].join('\n\n')),
   exchange: script('exchange', [ends, claims, exchange].join('\n\n')),
   listen: script('listen', listen),
   look: script('look', look),
@@ -28,7 +32,7 @@ export const scripts = {
   peek: script('peek', peek),
   renew: script('renew', renew),
   retract: script('retract', retract),
-  write: script('write', write),
+  write: script('write', [writeLimits, writeJobs, write].join('\n\n')),
 }
 
 function script(name: string, text: string): Script {

@@ -1,5 +1,5 @@
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
--- never exists: while the slot moves to another node, the server refuses whatever names both (see scripts.ts).
+-- never exists: while the slot moves to another node, the server refuses whatever names both (see shard.ts).
 --
 -- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
@@ -77,14 +77,19 @@ local function isStub(body)
   return body and byte(body, 1) == 64
 end
 
+-- As many values as a command gets at once. Lua has room for 8000 on its stack, and what comes in pairs is not to be torn apart.
+local partSize = 2000
+
 -- Jobs that follow each other and are in the same hash, as groups { bucket, fields, first }; `skip` is 0 for handles, 11 for tickets.
 local function spread(items, skip)
   local groups, fields, bucket, size = {}, nil, nil, 0
   local from, to, rest = skip + 1, skip + 11, skip + 12
+  -- With a value for each field.
+  local most = partSize / 2
   for i = 1, #items do
     local item = items[i]
     local at = sub(item, from, to)
-    if at ~= bucket or size == 1000 then
+    if at ~= bucket or size == most then
       fields, bucket, size = {}, at, 0
       groups[#groups + 1] = { bucket = at, fields = fields, first = i }
     end
@@ -143,7 +148,23 @@ end
 
 -- Calls a command for many, with as many of them at once as a call can have.
 local function inParts(items, command, key)
-  for first = 1, #items, 2000 do call(command, key, unpack(items, first, math.min(first + 1999, #items))) end
+  for first = 1, #items, partSize do call(command, key, unpack(items, first, math.min(first + partSize - 1, #items))) end
+end
+
+-- What a command answers to many, one answer for each.
+local function ofEach(items, command, key)
+  if #items > 0 and #items <= partSize then return call(command, key, unpack(items)) end
+  local found = {}
+  for first = 1, #items, partSize do
+    local values = call(command, key, unpack(items, first, math.min(first + partSize - 1, #items)))
+    for i = 1, #values do found[first + i - 1] = values[i] end
+  end
+  return found
+end
+
+-- What a hash has of many; false for what it has not.
+local function allOf(name, fields)
+  return ofEach(fields, 'HMGET', named(name))
 end
 
 -- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
@@ -187,6 +208,11 @@ local function queueFlags(queue)
   return flags
 end
 
+-- Whether the definition of that name has limits.
+local function isLimitedJob(name)
+  return call('SISMEMBER', named('limited'), name) == 1
+end
+
 local function kindNumber(name)
   local num = call('HGET', named('kinds'), name)
   if num then return num end
@@ -196,7 +222,7 @@ local function kindNumber(name)
   call('HSET', named('kinds'), name, num)
   call('HSET', named('kindnames'), num, name)
   -- Its definition has limits: whoever claims from the queue has to know.
-  if call('SISMEMBER', named('limited'), job) == 1 then
+  if isLimitedJob(job) then
     call('HSET', named('queues'), queue, (string.gsub(flags, '%d$', '1')))
   end
   return num

@@ -45,11 +45,8 @@ end
 local function heldUnder(token)
   local held, tickets = {}, {}
   for ticket in string.gmatch(call('HGET', named('l:' .. token), 'tickets') or '', '[^\n]+') do tickets[#tickets + 1] = ticket end
-  for first = 1, #tickets, 1000 do
-    local tokens = call('HMGET', named('running'), unpack(tickets, first, math.min(first + 999, #tickets)))
-    for i, running in ipairs(tokens) do
-      if running and claimIn(running) == token then held[#held + 1] = tickets[first + i - 1] end
-    end
+  for i, running in ipairs(allOf('running', tickets)) do
+    if running and claimIn(running) == token then held[#held + 1] = tickets[i] end
   end
   return held
 end

@@ -38,11 +38,7 @@ local function ticketsInLine(name, position, size)
     at = at + #page
     local tickets = {}
     for i, entry in ipairs(page) do tickets[i] = ticketIn(entry) end
-    local gone = {}
-    for first = 1, #tickets, 1000 do
-      local flags = call('SMISMEMBER', named('gone'), unpack(tickets, first, math.min(first + 999, #tickets)))
-      for i, flag in ipairs(flags) do gone[first + i - 1] = flag end
-    end
+    local gone = ofEach(tickets, 'SMISMEMBER', named('gone'))
     for i, ticket in ipairs(tickets) do
       if gone[i] == 0 and #listed < size then listed[#listed + 1] = ticket end
     end
@@ -149,7 +145,9 @@ local function scanPending(only, num, second, position, size)
   local behindQueues = 2 ^ 32
   local waiting = {}
   for _, line in ipairs(call('HKEYS', named('lines'))) do waiting[#waiting + 1] = { at = 2 * tonumber(line), name = line } end
-  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate } end
+  for _, gate in ipairs(call('SMEMBERS', named('parked'))) do
+    waiting[#waiting + 1] = { at = 2 * tonumber(gate) + 1, name = '-' .. gate }
+  end
   table.sort(waiting, function(a, b) return a.at < b.at end)
   for _, place in ipairs(waiting) do
     local at = behindQueues + place.at

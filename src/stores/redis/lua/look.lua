@@ -90,7 +90,8 @@ end
 
 answers.line = function(queue, lane, position, size)
   local handles = {}
-  for _, ticket in ipairs(ticketsInLine(lineName(lane, queueName(queue)), tonumber(position), tonumber(size))) do handles[#handles + 1] = handleOf(ticket) end
+  local tickets = ticketsInLine(lineName(lane, queueName(queue)), tonumber(position), tonumber(size))
+  for i, ticket in ipairs(tickets) do handles[i] = handleOf(ticket) end
   return jobsOf(handles)
 end
 
@@ -136,15 +137,12 @@ end
 answers.place = function(place, rank, position, size, isWhole)
   local member = position == '' and '' or format('%011x', position) .. '~'
   local found = behind(named('place:' .. place), rank, member, tonumber(size))
-  local tickets, turns, waits, handles = {}, {}, {}, {}
+  local tickets, turns, handles = {}, {}, {}
   for i = 1, #found, 2 do
     tickets[#tickets + 1] = found[i]
     turns[#turns + 1] = found[i + 1]
   end
-  for first = 1, #tickets, 1000 do
-    local some = call('HMGET', named('waits'), unpack(tickets, first, math.min(first + 999, #tickets)))
-    for i = 1, #some do waits[first + i - 1] = some[i] end
-  end
+  local waits = allOf('waits', tickets)
   for i, ticket in ipairs(tickets) do
     if isWhole == '1' or string.match(waits[i], '^[^;]*;[^;]*;[^;]*;(%d)') == '1' then handles[#handles + 1] = handleOf(ticket) end
   end
@@ -156,13 +154,7 @@ answers.records = function(set, hash, rank, number, size)
   local found = behind(named(set), rank, number == '' and '' or number .. '~', tonumber(size))
   local keys = {}
   for i = 1, #found, 2 do keys[#keys + 1] = sub(found[i], 17) end
-  local records = {}
-  for first = 1, #keys, 1000 do
-    for _, record in ipairs(call('HMGET', named(hash), unpack(keys, first, math.min(first + 999, #keys)))) do
-      records[#records + 1] = record
-    end
-  end
-  return records
+  return allOf(hash, keys)
 end
 
 answers.waiters = function(key, number, size)
@@ -267,13 +259,10 @@ answers.links = function(parent, child, size)
   local from = child == '' and '-' or '(' .. child
   local children = call('ZRANGEBYLEX', named('linked:' .. parent), from, '+', 'LIMIT', 0, size)
   local rows, isPlain = {}, true
-  for first = 1, #children, 1000 do
-    local links = call('HMGET', named('link:' .. parent), unpack(children, first, math.min(first + 999, #children)))
-    for i, link in ipairs(links) do
-      rows[#rows + 1] = children[first + i - 1]
-      rows[#rows + 1] = link
-      isPlain = isPlain and not string.find(link, '\30', 1, true)
-    end
+  for i, link in ipairs(allOf('link:' .. parent, children)) do
+    rows[2 * i - 1] = children[i]
+    rows[2 * i] = link
+    isPlain = isPlain and not string.find(link, '\30', 1, true)
   end
   return isPlain and table.concat(rows, '\30') or rows
 end
