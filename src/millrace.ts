@@ -309,6 +309,7 @@ class MillraceRuntime implements Runtime {
   #isOpen = false
   #closed = false
   #listening = false
+  #subscribed: Store | undefined
 
   constructor(options: MillraceOptions, jobs: ReadonlyMap<string, AnyJob>) {
     this.#jobs = jobs
@@ -387,6 +388,8 @@ class MillraceRuntime implements Runtime {
   }
 
   #subscribe(store: Store): void {
+    if (this.#subscribed === store) return
+    this.#subscribed = store
     store.subscribe((signal) => {
       if (signal.type === 'breaker') this.events.emit('breaker', { job: signal.job, phase: signal.phase })
       if (signal.type === 'quarantine') this.events.emit('quarantine', { job: signal.job, on: signal.on })

@@ -228,6 +228,8 @@ export interface ExtendResult {
   /** Fans that were not closed: a child was replayed since its end was read. */
   readonly open: readonly string[]
   readonly strays: readonly Stray[]
+  /** Ids of jobs whose part of the store does not answer: neither renewed nor lost. What they reported is to be told again. */
+  readonly unheard?: readonly string[]
 }
 
 export interface SweepRequest {
@@ -256,6 +258,8 @@ export interface SweepReport {
   readonly nextSlot: number | undefined
   /** The limit was reached; there is more to do. */
   readonly more: boolean
+  /** Why parts of the store were not swept, where others were. */
+  readonly failed?: readonly unknown[]
 }
 
 export interface OrphanedJob extends Orphan {

@@ -15,6 +15,11 @@ export class Opening {
     return this.#attempt
   }
 
+  /** What was opened is closed: the next to ask opens it again. */
+  forget(): void {
+    this.#attempt = undefined
+  }
+
   /** No attempt is under way any more, however it ended. */
   async over(): Promise<void> {
     await this.#attempt?.catch(() => {})

@@ -2,6 +2,7 @@ import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
 import type { Held, LeasedJob, Report, Stray } from '../core/store.js'
+import { nextTurn } from '../system/turn.js'
 import type { Run } from './run.js'
 import { giveBackStrays } from './strays.js'
 
@@ -138,15 +139,18 @@ export class LeaseKeeper {
     for (const job of this.#holder.unstarted()) hold({ id: job.id, token: job.token, ...nothing })
     const held = [...newest.values()]
     const sentAt = this.#runtime.clock.monotonic()
-    const { lost, cancels, strays } = await this.#runtime.store.extend({
-      worker: this.#worker,
-      lease: this.#lease,
-      held,
-      inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
-    })
+    const answered = this.#expectAnswer(sentAt)
+    const { lost, cancels, strays, unheard } = await this.#runtime.store
+      .extend({
+        worker: this.#worker,
+        lease: this.#lease,
+        held,
+        inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
+      })
+      .finally(answered)
     this.#renewedAt = sentAt
     this.#renewedWall = this.#runtime.clock.now()
-    for (const [run, report] of reports) run.written(report)
+    for (const [run, report] of reports) if (unheard?.includes(run.job.id) !== true) run.written(report)
     for (const id of lost) this.#holder.lost(id, newest.get(id)?.token ?? '')
     for (const { id, reason } of cancels) this.#holder.cancel(id, reason)
     if (strays.length > 0) await this.#giveBack(strays)
@@ -169,11 +173,29 @@ export class LeaseKeeper {
     return giveBackStrays(this.#runtime, this.#worker, unknown)
   }
 
-  /** Past the lease without an answer, others may run these jobs already: stop before doing more harm. */
+  /** A store that goes on trying may do so for longer than the lease. Returns what is to be called when it has answered. */
+  #expectAnswer(sentAt: number): () => void {
+    const { clock } = this.#runtime
+    let isOpen = true
+    const left = Math.max(this.#renewedAt + this.#lease - sentAt, this.#lease / 3)
+    const cancel = clock.after(left, () => {
+      // A process that was busy itself first reads what has come meanwhile.
+      void nextTurn().then(() => isOpen && !this.#stopped && this.#dropAll())
+    })
+    return () => {
+      isOpen = false
+      cancel()
+    }
+  }
+
   #failed(error: unknown): void {
     if (this.#stopped) return
     this.#runtime.events.emit('error', { error, during: 'extend' })
-    if (this.#runtime.clock.monotonic() - this.#renewedAt < this.#lease) return
+    if (this.#runtime.clock.monotonic() - this.#renewedAt >= this.#lease) this.#dropAll()
+  }
+
+  /** Past the lease without an answer, others may run these jobs already: stop before doing more harm. */
+  #dropAll(): void {
     for (const { job } of [...this.#holder.runs()]) this.#holder.lost(job.id, job.token)
   }
 }

@@ -82,16 +82,21 @@ export class Sweeper {
     try {
       await this.#lease.beatIfLate()
       const report = await this.#runtime.store.sweep({ limit: bounds.batch, keep, every })
+      for (const error of report.failed ?? []) this.#tellFailure(error)
       // Whose lease only the clock took away gets a moment to renew it.
       if (!this.#clockJumped()) await this.#rescue(report.orphans)
       // Schedules that do not go on are looked at again, but not at once.
       if (await this.#fire(report.schedules)) pause = nextPause(report, pause)
     } catch (error) {
-      if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
+      this.#tellFailure(error)
     }
     this.#sweeping = false
     this.#isRoutine = pause === usual && this.#hint >= usual
     this.#sweepIn(Math.min(pause, this.#hint))
+  }
+
+  #tellFailure(error: unknown): void {
+    if (!this.#stopped) this.#runtime.events.emit('error', { error, during: 'sweep' })
   }
 
   /** Whether they have gone on. */

@@ -5,14 +5,21 @@
 import { setMaxListeners } from 'node:events'
 import { checkServer } from './check-server.js'
 import { type Dialler, makeDialler } from './dial.js'
+import { closed } from './errors.js'
 import type { CompiledOptions } from './options.js'
 import type { Script } from './script.js'
 import { type Effort, Shard } from './shard.js'
 
 /** Waits for a server that is not there yet, and refuses one on which jobs would be lost. */
-export async function openConnection(options: CompiledOptions, shard = 0): Promise<Connection> {
+export async function openConnection(
+  options: CompiledOptions,
+  shard: number,
+  closing?: AbortSignal,
+): Promise<Connection> {
   const connection = new Connection(await makeDialler(options), options, shard)
   try {
+    if (closing?.aborted) throw closed()
+    closing?.addEventListener('abort', () => connection.close())
     await connection.check()
     return connection
   } catch (error) {

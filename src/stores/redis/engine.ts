@@ -49,10 +49,11 @@ interface Exchange {
 export async function makeEngine(
   shard: number,
   options: CompiledOptions,
+  closing: AbortSignal,
   { exchange, ask }: Exchange,
 ): Promise<Engine> {
   const { clock, listen, durability } = options
-  const connection = await openConnection(options, shard)
+  const connection = await openConnection(options, shard, closing)
   const subscribers = new Subscribers()
   const ear = newToken()
   const now = () => clock?.now() ?? ''

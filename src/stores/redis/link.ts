@@ -27,6 +27,11 @@ export class Link {
     return this.#line?.lost === false ? this.#line : undefined
   }
 
+  /** There is none, and the last attempts to make one have failed. */
+  get isAway(): boolean {
+    return this.current === undefined && this.#failures > 0
+  }
+
   /** Rejects when there is none in time; the attempt goes on for the others. */
   async line(left: number): Promise<Line> {
     if (this.current !== undefined) return this.current

@@ -63,6 +63,8 @@ export class ShardStore implements Store {
   readonly #options: CompiledOptions
   #engine: Engine | undefined
   readonly #opening = new Opening(() => this.#connect())
+  /** Ends an attempt to open it. */
+  #closing = new AbortController()
 
   constructor(number: number, options: CompiledOptions) {
     this.#number = number
@@ -74,7 +76,8 @@ export class ShardStore implements Store {
   }
 
   async #connect(): Promise<void> {
-    const engine = await makeEngine(this.#number, this.#options, {
+    this.#closing = new AbortController()
+    const engine = await makeEngine(this.#number, this.#options, this.#closing.signal, {
       exchange: (request) => this.exchange(request),
       ask: (request) => this.#ask(request),
     })
@@ -83,11 +86,14 @@ export class ShardStore implements Store {
   }
 
   async close(): Promise<void> {
+    if (this.#engine === undefined) this.#closing.abort()
+    await this.#opening.over()
     const engine = this.#engine
     await engine?.wakeUps?.stop()
     await engine?.gifts.close()
     this.#engine = undefined
     engine?.connection.close()
+    this.#opening.forget()
   }
 
   async insert(jobs: readonly NewJob[], tx?: unknown): Promise<InsertResult[]> {
@@ -216,6 +222,11 @@ export class ShardStore implements Store {
 
   subscribe(listener: (signal: Signal) => void): () => void {
     return this.#open().subscribers.subscribe(listener)
+  }
+
+  /** Its server is known not to answer: whoever need not ask it goes elsewhere. */
+  get isAway(): boolean {
+    return this.#engine?.connection.shard.isAway === true
   }
 
   /** At the desk. */

@@ -67,6 +67,11 @@ export class Shard {
     })
   }
 
+  /** Its server is known not to answer. */
+  get isAway(): boolean {
+    return this.#link.isAway
+  }
+
   /** A connection of its own to the server that has this shard. */
   apart(call: Dialling): Promise<Line> {
     return this.#dialler.dial(this.base, call)

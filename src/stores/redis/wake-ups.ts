@@ -65,9 +65,10 @@ export class WakeUps {
     const heard = new Promise<void>((resolve) => {
       this.#hearGoodbye = resolve
     })
-    if (this.listening && (await this.#say(0))) {
+    if (this.listening) {
       const tooLong = sleep(goodbyeMs, undefined, { signal: over.signal }).catch(() => {})
-      await Promise.race([heard, tooLong])
+      const said = this.#say(0).then((isSaid) => (isSaid ? heard : undefined))
+      await Promise.race([said, tooLong])
     }
     over.abort()
     this.#listener.stop()

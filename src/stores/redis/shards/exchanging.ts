@@ -88,7 +88,7 @@ export class Exchanging {
     const given = this.#given.get(name)
     if (given !== undefined && part.length === 0) return given
     const asked = given === undefined ? this.#asked(shard, claim as ClaimRequest, room) : undefined
-    if (asked === undefined && part.length === 0) return nothing
+    if (part.length === 0 && (asked === undefined || this.#isAway(shard))) return nothing
     const inner = {
       worker,
       settlements: part.map(({ settlement }) => settlement),
@@ -103,6 +103,11 @@ export class Exchanging {
     this.#given.set(name, result)
     keepLatest(this.#given)
     return result
+  }
+
+  /** Jobs of the others can be had meanwhile. Where none can, whoever asks hears why. */
+  #isAway(shard: number): boolean {
+    return (this.#shards[shard] as ShardStore).isAway && !this.#shards.every((other) => other.isAway)
   }
 
   /** Queues with limits are claimed from at home only. A claim stays behind where all shards may use it at once. */

@@ -1,56 +1,112 @@
 /** Renews a worker's lease on all shards, and writes what its jobs have done where each of them is. */
 import type { ExtendRequest, ExtendResult, Held, Stray } from '../../../core/store.js'
 import type { ShardStore } from '../shard-store.js'
-import type { Moves } from './moves.js'
+import { keepLatest, type Moves } from './moves.js'
+import { answersOf, inTime } from './patience.js'
 import { actsAmongOthers, partOf, tokenAt } from './placing.js'
 import { mergeExtends } from './reports.js'
+
+/** By this part of a lease it waits for a shard when others have answered: they are to be renewed in time. */
+const partOfLease = 6
 
 export class Extending {
   readonly #shards: readonly ShardStore[]
   readonly #moves: Moves
+  /** When each shard has renewed a worker's lease, by the monotonic clock: others may have its jobs a lease later. */
+  readonly #renewed = new Map<string, number[]>()
 
   constructor(shards: readonly ShardStore[], moves: Moves) {
     this.#shards = shards
     this.#moves = moves
   }
 
-  async extend(request: ExtendRequest): Promise<ExtendResult> {
+  /** Renews all that a worker has, or writes what some of its jobs have done: that is done, or it fails. */
+  extend(request: ExtendRequest): Promise<ExtendResult> {
+    return request.inventory === undefined ? this.#write(request) : this.#renew(request)
+  }
+
+  async #write(request: ExtendRequest): Promise<ExtendResult> {
     const { worker, held } = request
     const related = held.filter(actsAmongOthers)
     if (related.length > 0) await this.#moves.bringHome(worker, related)
     await this.#moves.over(held)
+    return this.#extend(request)
+  }
+
+  /** One shard that is away is no reason to lose what is on the others. */
+  async #renew(request: ExtendRequest): Promise<ExtendResult> {
+    const { worker, held, lease } = request
+    const related = held.filter(actsAmongOthers)
+    const moves = [this.#moves.bringHome(worker, related), this.#moves.over(held)]
+    if (await inTime(Promise.all(moves), lease / partOfLease)) return this.#extend(request)
+    // What is on its way, or is to be, is of nobody's now.
+    const unheard = held.filter((job) => this.#moves.isUnderWay(job.id) || related.includes(job))
+    const rest = held.filter((job) => !unheard.includes(job))
+    const result = await this.#extend({ ...request, held: rest })
+    return { ...result, unheard: [...(result.unheard ?? []), ...unheard.map(({ id }) => id)] }
+  }
+
+  async #extend(request: ExtendRequest): Promise<ExtendResult> {
+    const { held } = request
     const sent = held.map((job) => this.#moves.atHome(job))
-    const result = await this.#extend({ ...request, held: sent })
+    const result = await this.#ask({ ...request, held: sent })
     // Those that set out meanwhile their annex did not know any more: home does.
     const lost = new Set(result.lost)
     const moved = held.filter((job, i) => lost.has(job.id) && sent[i] === job && this.#moves.hasBegun(job))
     if (moved.length === 0) return result
     const others = result.lost.filter((id) => moved.every((job) => job.id !== id))
-    const { lease } = request
-    return mergeExtends([{ ...result, lost: others }, await this.extend({ worker, lease, held: moved })])
+    const { strays: _told, ...there } = await this.extend({ ...request, held: moved })
+    return mergeExtends([
+      { ...result, lost: others },
+      { ...there, strays: [] },
+    ])
   }
 
-  async #extend({ worker, lease, held, inventory }: ExtendRequest): Promise<ExtendResult> {
-    const leaving = inventory?.leaving.map((job) => this.#moves.atHome(job)) ?? []
+  async #ask(request: ExtendRequest): Promise<ExtendResult> {
+    const { worker, lease, held, inventory } = request
     const parts = this.#shards.map((_, i) => partOf(i, held, this.#shards.length))
-    const results = await Promise.allSettled(
-      this.#shards.map(async (shard, i) => {
-        const part = parts[i] as Held[]
-        // What is written of a few jobs renews no others.
-        if (inventory === undefined && held.length > 0 && part.length === 0) return undefined
-        const own = inventory && { ...inventory, leaving: partOf(i, leaving, this.#shards.length) }
-        const result = await shard.extend({ worker, lease, held: part, inventory: own })
-        return { ...result, strays: this.#strays(i, result.strays) }
+    const calls = this.#shards.map((_, i) => this.#askShard(i, request, parts[i] as Held[]))
+    const answers = await answersOf(calls, inventory === undefined ? undefined : lease / partOfLease)
+    const failed = answers.findIndex((answer) => answer?.status === 'rejected')
+    const first = answers[failed]
+    const isAnswered = answers.some((answer) => answer?.status === 'fulfilled')
+    if (first?.status === 'rejected' && (inventory === undefined || !isAnswered)) throw first.reason
+    return mergeExtends(
+      answers.flatMap((answer, i) => {
+        if (answer?.status === 'fulfilled') return answer.value ?? []
+        return this.#isOver(worker, i, lease) ? lostAll(parts[i] as Held[]) : unheardAll(parts[i] as Held[])
       }),
     )
-    // One that cannot be reached and has none of the jobs is no reason to give them up.
-    const failed = results.findIndex(
-      ({ status }, i) => status === 'rejected' && (parts[i] as Held[]).length > 0,
-    )
-    const isAnswered = results.some(({ status }) => status === 'fulfilled')
-    const reason = results[isAnswered ? failed : 0]
-    if (reason?.status === 'rejected') throw reason.reason
-    return mergeExtends(results.flatMap((end) => (end.status === 'fulfilled' && end.value) || []))
+  }
+
+  async #askShard(
+    i: number,
+    { worker, lease, inventory, held: all }: ExtendRequest,
+    held: readonly Held[],
+  ): Promise<ExtendResult | undefined> {
+    // What is written of a few jobs renews no others.
+    if (inventory === undefined && all.length > 0 && held.length === 0) return undefined
+    const leaving = inventory?.leaving.map((job) => this.#moves.atHome(job)) ?? []
+    const own = inventory && { ...inventory, leaving: partOf(i, leaving, this.#shards.length) }
+    const renewed = this.#renewedBy(worker)
+    const asked = performance.now()
+    const result = await (this.#shards[i] as ShardStore).extend({ worker, lease, held, inventory: own })
+    renewed[i] = asked
+    return { ...result, strays: this.#strays(i, result.strays) }
+  }
+
+  #renewedBy(worker: string): number[] {
+    let renewed = this.#renewed.get(worker)
+    if (renewed === undefined) {
+      renewed = this.#shards.map(() => performance.now())
+      this.#renewed.set(worker, renewed)
+      keepLatest(this.#renewed)
+    }
+    return renewed
+  }
+
+  #isOver(worker: string, shard: number, lease: number): boolean {
+    return performance.now() - (this.#renewedBy(worker)[shard] as number) >= lease
   }
 
   /** As their worker knows them; those that are on their way are none. */
@@ -59,4 +115,14 @@ export class Extending {
       .filter(({ id }) => !this.#moves.isUnderWay(id))
       .map((stray) => this.#moves.asBefore({ ...stray, token: tokenAt(shard, stray.token) }))
   }
+}
+
+const none: ExtendResult = { lost: [], cancels: [], open: [], strays: [] }
+
+function lostAll(held: readonly Held[]): ExtendResult {
+  return { ...none, lost: held.map(({ id }) => id) }
+}
+
+function unheardAll(held: readonly Held[]): ExtendResult {
+  return { ...none, unheard: held.map(({ id }) => id) }
 }

@@ -19,7 +19,7 @@ import { type Parcel, pack, unpack } from './parcel.js'
 import { shardOf } from './placing.js'
 
 /** Later than this, home asks for it to be sent again; receipts it keeps for longer. Clocks of nodes differ by less. */
-const late = 60_000
+export const late = 60_000
 const receiptFor = 3_600_000
 
 /** A parcel of someone who may be about to bring it is left alone for so long. */
@@ -232,7 +232,7 @@ function takeIn(tables: PagedTables, parcel: Parcel, now: number) {
   if (now - parcel.sentAt > late)
     throw new MillraceError(
       'STORE_BUSY',
-      `job ${id} was on its way to another shard for too long; it is sent again`,
+      `job ${id} was on its way to another shard for longer than ${late / 1000} s; it is sent again. If that does not end, compare the clocks of the nodes`,
     )
   const known = tables.jobs.get(id)
   const isNew = known === undefined && tables.page.row('receipt', id) === null

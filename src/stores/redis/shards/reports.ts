@@ -8,6 +8,7 @@ export function mergeExtends(all: readonly ExtendResult[]): ExtendResult {
     cancels: all.flatMap(({ cancels }) => cancels),
     open: all.flatMap(({ open }) => open),
     strays: all.flatMap(({ strays }) => strays),
+    unheard: all.flatMap(({ unheard = [] }) => unheard),
   }
 }
 

@@ -25,11 +25,14 @@ import { ShardStore } from '../shard-store.js'
 import { Exchanging } from './exchanging.js'
 import { Extending } from './extending.js'
 import { Finding } from './finding.js'
-import { Homecoming } from './homecoming.js'
+import { Homecoming, late } from './homecoming.js'
 import { Moves } from './moves.js'
 import { Operating } from './operating.js'
 import { endsAmongOthers, isLonely, shardOf } from './placing.js'
 import { Sweeping } from './sweeping.js'
+
+/** Asking takes its time too. */
+const mostApart = 30_000
 
 export class Shards {
   readonly #home: ShardStore
@@ -41,9 +44,11 @@ export class Shards {
   readonly #operating: Operating
   readonly #finding: Finding
   readonly #opening = new Opening(() => this.#open())
+  readonly #hasOwnClock: boolean
 
   constructor(home: ShardStore, options: CompiledOptions) {
     this.#home = home
+    this.#hasOwnClock = options.clock === undefined && options.warn
     const annexes = Array.from(
       { length: options.shards - 1 },
       (_, i) => new ShardStore(i + 1, { ...options, warn: false }),
@@ -63,12 +68,34 @@ export class Shards {
   }
 
   async #open(): Promise<void> {
-    await this.#home.open() // which knows how many there are
-    await Promise.all(this.#shards.map((shard) => shard.open()))
-    await this.#sweeping.refer()
+    try {
+      await this.#home.open() // which knows how many there are
+      await Promise.all(this.#shards.map((shard) => shard.open()))
+      if (this.#hasOwnClock) await this.#compareClocks()
+      await this.#sweeping.refer()
+    } catch (error) {
+      await this.#closeAll()
+      throw error
+    }
+  }
+
+  /** What is sent from one to another is taken for late by the clock of the one that gets it. */
+  async #compareClocks(): Promise<void> {
+    const times = await Promise.all(this.#shards.map((shard) => shard.work((_, now) => now)))
+    const apart = Math.max(...times) - Math.min(...times)
+    if (apart < mostApart) return
+    process.emitWarning(
+      `the clocks of the nodes differ by ${Math.round(apart / 1000)} s; beyond ${late / 1000} s jobs that get limits or relations are held up`,
+      { code: 'MILLRACE_REDIS_CLOCKS' },
+    )
   }
 
   async close(): Promise<void> {
+    await this.#closeAll()
+    this.#opening.forget()
+  }
+
+  async #closeAll(): Promise<void> {
     await Promise.all(this.#shards.map((shard) => shard.close()))
   }
 

@@ -1,13 +1,18 @@
 /** Sweeps all shards, and does what home and annexes have to do with each other. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { SweepReport, SweepRequest } from '../../../core/store.js'
 import type { ShardStore } from '../shard-store.js'
 import type { Homecoming } from './homecoming.js'
+import { answersOf } from './patience.js'
 import { tokenAt } from './placing.js'
 import { Referral } from './referral.js'
 import { mergeSweeps, shareOfKept } from './reports.js'
 
 /** Another process may have failed before it did what it began: so often it is looked for, by the number of shards. */
 const thoroughMs = { each: 5_000, most: 60_000 } as const
+
+/** So long one shard is waited for when another has been swept; what it finds later the next sweep tells. */
+const patienceMs = 2_000
 
 export class Sweeping {
   readonly #shards: readonly ShardStore[]
@@ -18,6 +23,9 @@ export class Sweeping {
   #thoroughAt = 0
   /** Annexes on which jobs wait that have to come home. */
   #restless: Set<ShardStore> = new Set()
+  /** What was not over in time, by its shard: it is not begun again before. */
+  readonly #late = new Map<number, Promise<SweepReport>>()
+  #tidying: Promise<void> | undefined
 
   constructor(shards: readonly ShardStore[], homecoming: Homecoming) {
     this.#shards = shards
@@ -25,30 +33,65 @@ export class Sweeping {
     this.#referral = new Referral(shards)
   }
 
-  /** Each shard does as much as is asked for. Where it is only now and then, so is what home and annexes have to do with each other. */
+  /**
+   * Each shard does as much as is asked for. Where it is only now and then, so is what home and annexes have to do with each
+   * other. What the others have found cannot wait for one that is away.
+   */
   async sweep(request: SweepRequest): Promise<SweepReport> {
     const isThorough = request.every === undefined || this.#isTime()
-    if (isThorough) {
-      await this.refer()
-      this.#keep = await shareOfKept(this.#shards, request.keep)
-      await this.#homecoming.forgetReceipts(this.#shards)
+    const failed: unknown[] = []
+    if (isThorough) await this.#tidyInTime(request.keep).catch((error: unknown) => failed.push(error))
+    const sweeps = this.#shards.map((_, i) => this.#late.get(i) ?? this.#sweepShard(i, request, isThorough))
+    const answers = await answersOf(sweeps, patienceMs)
+    const reports: SweepReport[] = []
+    answers.forEach((answer, i) => {
+      if (answer === undefined) this.#remember(i, sweeps[i] as Promise<SweepReport>)
+      else if (answer.status === 'rejected') failed.push(answer.reason)
+      else reports.push(answer.value)
+    })
+    if (reports.length === 0) throw failed[0]
+    return { ...mergeSweeps(reports), failed: [...failed, ...reports.flatMap((report) => report.failed ?? [])] }
+  }
+
+  #remember(shard: number, late: Promise<SweepReport>): void {
+    if (this.#late.get(shard) === late) return
+    this.#late.set(shard, late)
+    const over = () => this.#late.delete(shard)
+    late.then(over, over)
+  }
+
+  /** What comes of it later the next ones use. */
+  async #tidyInTime(keep: SweepRequest['keep']): Promise<void> {
+    this.#tidying ??= this.#tidy(keep).finally(() => {
+      this.#tidying = undefined
+    })
+    await Promise.race([this.#tidying, sleep(patienceMs, undefined, { ref: false })])
+  }
+
+  async #sweepShard(i: number, request: SweepRequest, isThorough: boolean): Promise<SweepReport> {
+    const shard = this.#shards[i] as ShardStore
+    const report = await shard.sweep({ ...request, keep: this.#keep[i] ?? request.keep })
+    const isOpen = i > 0 && (isThorough || report.promoted > 0 || this.#restless.has(shard))
+    const orphans = report.orphans.map((orphan) => ({ ...orphan, token: tokenAt(i, orphan.token) }))
+    try {
+      const more = isOpen && (await this.#sweepHome(shard, request.limit))
+      return { ...report, orphans, more: report.more || more }
+    } catch (error) {
+      return { ...report, orphans, failed: [error] }
     }
-    const reports = await Promise.all(
-      this.#shards.map(async (shard, i) => {
-        const report = await shard.sweep({ ...request, keep: this.#keep[i] ?? request.keep })
-        const isOpen = i > 0 && (isThorough || report.promoted > 0 || this.#restless.has(shard))
-        const more = isOpen && (await this.#sweepHome(shard, request.limit))
-        const orphans = report.orphans.map((orphan) => ({ ...orphan, token: tokenAt(i, orphan.token) }))
-        return { ...report, orphans, more: report.more || more }
-      }),
-    )
-    return mergeSweeps(reports)
   }
 
   async #sweepHome(annex: ShardStore, limit: number): Promise<boolean> {
     const more = await this.#homecoming.sweep(annex, limit)
     if (!more) this.#restless.delete(annex)
     return more
+  }
+
+  async #tidy(keep: SweepRequest['keep']): Promise<void> {
+    await this.refer()
+    this.#keep = await shareOfKept(this.#shards, keep)
+    await this.#homecoming.forgetReceipts(this.#shards)
+    await Promise.all(this.#shards.slice(1).map((annex) => annex.forgetMoved([])))
   }
 
   #isTime(): boolean {
