@@ -1,6 +1,8 @@
 -- What all scripts begin with. KEYS[1] is the root; every other key begins as it does, and so is in the same slot. KEYS[2]
 -- never exists: while the slot moves to another node, the server refuses whatever names both (see shard.ts).
 --
+-- All keys are in keys.md, with what they have and who writes them.
+--
 -- All values of `j`, `s` and `d` are longer than 64 bytes, with spaces where nobody minds them: see asTable.
 --
 -- A job's handle is what it is stored by; see ticket.ts. Its first eleven characters name the hashes that the job is in:
