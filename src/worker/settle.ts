@@ -39,6 +39,8 @@ interface Flight {
 /** A claim that brings fewer jobs is waited for; with more there are two exchanges on their way, of so many outcomes at most. */
 const many = 100
 const mostAtOnce = 500
+/** No exchange has more outcomes, however many wait for the store to answer again. */
+const mostEnded = 1_000
 const firstRetryMs = 50
 const longestRetryMs = 5_000
 
@@ -154,14 +156,19 @@ export class Exchange {
     // A claim whose answer never came is asked again: the store may have carried it out.
     const claim = this.#unheard.shift() ?? this.#partner.wanted(this.#ended.length > 0, this.#coming())
     if (this.#ended.length === 0 && claim === undefined) return this.#tellIdle()
-    const flight: Flight = { ended: this.#ended, claim }
-    this.#ended = []
+    const flight: Flight = { ended: this.#takeEnded(), claim }
     this.#flights.add(flight)
     const settlements = flight.ended.map((entry) => entry.settlement)
     this.#runtime.store.exchange({ worker: this.#worker, settlements, claim }).then(
       (result) => this.#answered(flight, result),
       (error: unknown) => this.#unanswered(flight, error),
     )
+  }
+
+  #takeEnded(): Ended[] {
+    const ended = this.#ended
+    this.#ended = ended.length > mostEnded ? ended.slice(mostEnded) : []
+    return ended.length > mostEnded ? ended.slice(0, mostEnded) : ended
   }
 
   #coming(): number {

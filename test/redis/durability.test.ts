@@ -121,7 +121,7 @@ describe('what a server may lose is told', () => {
     process.on('warning', hear)
     onTestFinished(() => void process.off('warning', hear))
     const server = await start()
-    const connection = await openConnection(compileOptions({ url: server.url }))
+    const connection = await openConnection(compileOptions({ url: server.url }), 0)
     connection.close()
     await new Promise(setImmediate)
     expect(heard).toMatchObject([{ code: 'MILLRACE_REDIS_DURABILITY', message: connection.warnings[0] }])

@@ -94,3 +94,18 @@ test('a server that was emptied is still spread over as many shards', async () =
   await store.insert(['one', 'two', 'three', 'four'].map((id) => newJob({ id })))
   expect(await codeOf(open({ url: server.url, prefix, shards: 1 }))).toBe('STORE_REFUSED')
 })
+
+test('a store that is closed while it opens, and one that is opened again', async () => {
+  const absent = new RedisStore({ url: 'redis://127.0.0.1:1', patience: '1h' })
+  const opening = codeOf(absent.open())
+  await absent.close()
+  expect(await opening).toBe('CLOSED')
+  for (const shards of [1, 3]) {
+    const store = new RedisStore({ url: serverUrl(), prefix: freshPrefix(), warn: false, shards })
+    onTestFinished(() => store.close())
+    await store.open()
+    await store.close()
+    await store.open()
+    expect(await store.insert([newJob({ id: 'one' })])).toMatchObject([{ status: 'inserted' }])
+  }
+})

@@ -92,7 +92,7 @@ test('a server gets a second one while it works on the first, never a third, and
 test('few jobs, and a store in the process, have one at a time', async () => {
   for (const [remote, jobs] of [
     [true, 99],
-    [false, room],
+    [false, 600],
   ] as const) {
     const { exchange, calls, finish } = talk({ remote })
     exchange.wake()
@@ -102,6 +102,19 @@ test('few jobs, and a store in the process, have one at a time', async () => {
     expect(calls).toHaveLength(2)
     expect(calls[1]?.request.settlements).toHaveLength(jobs)
   }
+})
+
+test('however many have ended meanwhile, a thousand go out at once', async () => {
+  const { exchange, calls, finish, settled } = talk({ remote: false })
+  exchange.wake()
+  await turn()
+  await calls[0]?.answer(room)
+  await finish(room)
+  expect(calls[1]?.request.settlements).toHaveLength(1_000)
+  await calls[1]?.answer(0)
+  expect(calls[2]?.request.settlements).toHaveLength(room - 1_000)
+  await calls[2]?.answer(0)
+  expect(settled).toHaveLength(room)
 })
 
 test('what two that were not answered had is sent again, each claim by its token', async () => {

@@ -21,7 +21,7 @@ export interface Dialling {
 }
 
 /** Makes sure that a connection leads where it should, or ends it. */
-export type Greet = (line: Line, root: string) => Promise<void>
+type Greet = (line: Line, root: string) => Promise<void>
 
 /** How all connections of a store are made. */
 export interface Manner {

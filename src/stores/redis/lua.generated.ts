@@ -29,7 +29,7 @@ end
 
 local function flagsOf(queues)
   local flags = {}
-  local found = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
+  local found = allOf('queues', queues)
   for i, queue in ipairs(queues) do flags[queue] = found[i] end
   return flags
 end
@@ -75,11 +75,11 @@ local function lookAtPicks(claim, worker, now)
     for _, list in ipairs(lists) do keys[#keys + 1] = list end
   end
   -- Lines take turns where there are several, which the desk does.
-  if #plain > 0 and call('EXISTS', unpack(plain)) > 0 then return false end
+  if anyExists(plain) then return false end
   claim.nextDue = nextDue()
   if claim.nextDue and tonumber(claim.nextDue) <= (now > 0 and now or clock(ARGV[1])) then return false end
   -- Most who ask for jobs again and again find none, and have none of this claim already.
-  if call('EXISTS', unpack(keys)) == 0 then
+  if not anyExists(keys) then
     for _, pick in ipairs(claim.picks) do pick.isEmpty = true end
     return true
   end
@@ -613,6 +613,13 @@ local function allOf(name, fields)
   return ofEach(fields, 'HMGET', named(name))
 end
 
+local function anyExists(keys)
+  for first = 1, #keys, partSize do
+    if call('EXISTS', unpack(keys, first, math.min(first + partSize - 1, #keys))) > 0 then return true end
+  end
+  return false
+end
+
 -- What \`running\` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
 -- parent, or a tilde and the numbers of its gates, by colons: these are told of its end.
 local function claimIn(value)
@@ -756,8 +763,8 @@ local function wake(queue, jobs, self)
     call('SREM', named(set), self)
     local left = math.min(jobs, 100)
     local isAwake = false
-    -- Some may have gone.
-    for _ = 1, 10 do
+    -- Some may have gone: with each deploy, all that there were.
+    for _ = 1, 1000 do
       local ears = left > 0 and call('SPOP', named(set), left) or {}
       for _, ear in ipairs(ears) do
         if call('ZSCORE', named('ears'), ear) then
@@ -1032,7 +1039,7 @@ local function areEmpty(lines, keys)
     keys[#keys + 1] = named('line:' .. line)
     keys[#keys + 1] = named('back:' .. line)
   end
-  return call('EXISTS', unpack(keys)) == 0
+  return not anyExists(keys)
 end
 
 -- The claim that one of those who wait has left behind, if that has room for these jobs. It is used once: who takes jobs leaves another
@@ -1621,10 +1628,11 @@ end
 
 export const listen = `
 -- A process that listens, and for how many ms; 0 when it no longer does: from then on it is given nothing, and the last thing that it
--- hears is a word of that. ARGV: its ear, ms.
+-- hears is a word of that. ARGV: its ear, ms, and then the queues that it has waited for.
 local ear, ms = ARGV[1], tonumber(ARGV[2])
 if ms == 0 then
   forgetEar(ear)
+  for i = 3, #ARGV do call('SREM', named('idle:' .. ARGV[i]), ear) end
   send(ear, '!bye')
 elseif call('ZADD', named('ears'), clock('') + ms, ear) == 1 then
   call('SADD', named('newcomers'), ear)
@@ -1813,15 +1821,15 @@ if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
   redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
 end
 
-local answers = {}
+-- Answers to questions by their names: to those about a few values, and to those about a list, however long it is.
+local answers, answersToList = {}, {}
 
-answers.fields = function(hash, ...)
-  if select('#', ...) == 0 then return {} end
-  return call('HMGET', named(hash), ...)
+answersToList.fields = function(values)
+  return allOf(table.remove(values, 1), values)
 end
 
-answers.scores = function(set, ...)
-  return call('ZMSCORE', named(set), ...)
+answersToList.scores = function(values)
+  return ofEach(values, 'ZMSCORE', named(table.remove(values, 1)))
 end
 
 -- Those whose time is over, of a set by time.
@@ -1830,16 +1838,17 @@ answers.overdue = function(set, size)
 end
 
 -- Whether a job was here and has moved to another shard.
-answers.stubs = function(...)
+answersToList.stubs = function(handles)
   local found = {}
-  for i, handle in ipairs({ ... }) do found[i] = isStub(of('j', handle)) and 1 or 0 end
+  for i, handle in ipairs(handles) do found[i] = isStub(of('j', handle)) and 1 or 0 end
   return found
 end
 
 -- What was lent to queues, and what came of it. \`closes\`: nothing is taken of it any more.
-answers.loans = function(closes, ...)
+answersToList.loans = function(queues)
+  local closes = table.remove(queues, 1)
   local loans = {}
-  for i, queue in ipairs({ ... }) do
+  for i, queue in ipairs(queues) do
     local key = named('loan:' .. queue)
     loans[i] = call('HGETALL', key)
     if closes == '1' and #loans[i] > 0 then call('HDEL', key, 'open') end
@@ -1871,8 +1880,8 @@ answers.root = function(field)
   return call('HGET', root, field) or '0'
 end
 
-answers.jobs = function(...)
-  return jobsOf({ ... })
+answersToList.jobs = function(handles)
+  return jobsOf(handles)
 end
 
 answers.shelf = function(state, rank, position, size)
@@ -1913,9 +1922,9 @@ local function gatesOf(nums)
   return rows
 end
 
-answers.gatesAt = function(...)
-  local rows = call('HMGET', named('gate'), ...)
-  for i, key in ipairs({ ... }) do
+answersToList.gatesAt = function(keys)
+  local rows = allOf('gate', keys)
+  for i, key in ipairs(keys) do
     local num = not rows[i] and call('HGET', named('groups'), key)
     if num then rows[i] = gateOf(num) end
   end
@@ -1971,9 +1980,9 @@ answers.waiters = function(key, number, size)
   return waiters
 end
 
-answers.workers = function(...)
+answersToList.workers = function(ids)
   local workers = {}
-  for _, id in ipairs({ ... }) do
+  for _, id in ipairs(ids) do
     local worker = workerOf(id)
     if worker then workers[#workers + 1] = worker end
   end
@@ -1994,9 +2003,9 @@ answers.held = function(token)
   return jobsOf(handles)
 end
 
-answers.positionsOf = function(...)
+answersToList.positionsOf = function(handles)
   local found = {}
-  for i, handle in ipairs({ ... }) do
+  for i, handle in ipairs(handles) do
     local body = bodyOf(handle)
     found[i] = body and seqIn(body) or false
   end
@@ -2004,9 +2013,8 @@ answers.positionsOf = function(...)
 end
 
 -- Parents of jobs, and the links to them; values are a handle and the id of each.
-answers.kin = function(...)
+answersToList.kin = function(values)
   local parents, links, seen = {}, {}, {}
-  local values = { ... }
   for i = 1, #values, 2 do
     for _, parent in ipairs(parentsOf(values[i])) do
       local handle = handleOfId(parent.id)
@@ -2019,17 +2027,16 @@ answers.kin = function(...)
 end
 
 -- Links between handles of parents and ids of children.
-answers.ties = function(...)
+answersToList.ties = function(values)
   local links = {}
-  local values = { ... }
   for i = 1, #values, 2 do addLink(links, values[i], values[i + 1]) end
   return links
 end
 
 -- All parents of parents.
-answers.ancestors = function(...)
+answersToList.ancestors = function(handles)
   local found, seen = {}, {}
-  local ahead = { ... }
+  local ahead = handles
   while #ahead > 0 and #found < 20000 do
     local above = {}
     for _, handle in ipairs(ahead) do
@@ -2050,8 +2057,8 @@ answers.doomed = function()
   return call('ZRANGE', named('doomed'), 0, 99)
 end
 
-answers.gatesByNumber = function(...)
-  return gatesOf({ ... })
+answersToList.gatesByNumber = function(nums)
+  return gatesOf(nums)
 end
 
 answers.activeGates = function()
@@ -2148,11 +2155,23 @@ end
 
 answers.scanUp, answers.scanDown, answers.scanRunning, answers.scanPending = scanUp, scanDown, scanRunning, scanPending
 
+-- More than fit on the stack.
+local function valuesAt(first, last)
+  local values = {}
+  for i = first, last do values[#values + 1] = ARGV[i] end
+  return values
+end
+
+local function answerTo(name, first, last)
+  if answersToList[name] then return answersToList[name](valuesAt(first, last)) end
+  return answers[name](unpack(ARGV, first, last))
+end
+
 local told = { format('%.17g', now), commit }
 local at = 5
 while at <= #ARGV do
-  local name, size = ARGV[at], tonumber(ARGV[at + 1])
-  told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))
+  local size = tonumber(ARGV[at + 1])
+  told[#told + 1] = answerTo(ARGV[at], at + 2, at + 1 + size)
   at = at + 2 + size
 end
 return told

@@ -125,10 +125,11 @@ export class ShardStore implements Store {
   }
 
   async #ask(request: ExchangeRequest): Promise<ExchangeResult> {
-    const { fastPath, deskExchange, quiet } = this.#open()
+    const { fastPath, deskExchange, quiet, wakeUps } = this.#open()
     const learn = quiet.asks(request)
     const exchanged = await fastPath.exchange(request)
     learn(exchanged?.waits === true)
+    if (exchanged?.waits && request.claim !== undefined) wakeUps?.waitsFor(request.claim)
     if (exchanged === undefined) return deskExchange.exchange(request)
     const { settlements } = request
     const { result } = exchanged

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Signal } from '../../core/store.js'
+import type { ClaimRequest, Signal } from '../../core/store.js'
 import type { Connection } from './connection.js'
 import { Listener } from './listener.js'
 import { scripts } from './scripts.js'
@@ -19,6 +19,8 @@ export class WakeUps {
   readonly #listener: Listener
   #timer: NodeJS.Timeout | undefined
   #started = false
+  /** Queues that this process has waited for. */
+  readonly #awaited = new Set<string>()
   #hearGoodbye = () => {}
 
   /** `receive`: jobs that others gave to this process. */
@@ -51,6 +53,11 @@ export class WakeUps {
     return this.#listener.listening
   }
 
+  /** The server has noted that this process waits for jobs of a claim's queues. */
+  waitsFor({ picks }: ClaimRequest): void {
+    for (const { queue } of picks) this.#awaited.add(queue)
+  }
+
   async start(): Promise<void> {
     await this.#say(listensFor)
     this.#timer = setInterval(() => void this.#say(listensFor), saysEvery).unref()
@@ -76,7 +83,9 @@ export class WakeUps {
 
   /** Whether the server has heard it. Nothing depends on it: who is not told polls. */
   #say(ms: number): Promise<boolean> {
-    const said = this.#connection.run(scripts.listen, [this.#ear, ms], { patience: 0, durable: false })
+    const queues = ms === 0 ? this.#awaited : []
+    const args = [this.#ear, ms, ...queues]
+    const said = this.#connection.run(scripts.listen, args, { patience: 0, durable: false })
     return said.then(
       () => true,
       () => false,

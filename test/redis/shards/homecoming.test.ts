@@ -311,6 +311,25 @@ test('a limit that is set while jobs wait holds for all of them, and all of them
   expect(done).toBe(40)
 })
 
+test('what stands for jobs that came home is forgotten an hour later', async () => {
+  const { store, clock, parts } = await threeShards()
+  await insertMany(store, 60)
+  await store.configure({
+    gate: { of: 'queue', name: 'main' },
+    change: { limit: { concurrency: 4 } },
+    declared: false,
+  })
+  for (let n = 0; n < 5; n++) await sweep(store)
+  const stubs = async () => {
+    const asked = parts.map((part) => part.ask<string[]>('overdue', 'stubs', 100))
+    return (await Promise.all(asked)).flat().length
+  }
+  await clock.advance(3_700_000)
+  expect(await stubs()).toBeGreaterThan(0)
+  await sweep(store)
+  expect(await stubs()).toBe(0)
+})
+
 test('jobs that ran on an annex when a limit was set come home when they wait again', async () => {
   const { store, clock, parts } = await threeShards()
   const ids = await insertMany(store, 30)

@@ -26,7 +26,7 @@ end
 
 local function flagsOf(queues)
   local flags = {}
-  local found = #queues > 0 and call('HMGET', named('queues'), unpack(queues)) or {}
+  local found = allOf('queues', queues)
   for i, queue in ipairs(queues) do flags[queue] = found[i] end
   return flags
 end
@@ -72,11 +72,11 @@ local function lookAtPicks(claim, worker, now)
     for _, list in ipairs(lists) do keys[#keys + 1] = list end
   end
   -- Lines take turns where there are several, which the desk does.
-  if #plain > 0 and call('EXISTS', unpack(plain)) > 0 then return false end
+  if anyExists(plain) then return false end
   claim.nextDue = nextDue()
   if claim.nextDue and tonumber(claim.nextDue) <= (now > 0 and now or clock(ARGV[1])) then return false end
   -- Most who ask for jobs again and again find none, and have none of this claim already.
-  if call('EXISTS', unpack(keys)) == 0 then
+  if not anyExists(keys) then
     for _, pick in ipairs(claim.picks) do pick.isEmpty = true end
     return true
   end

@@ -169,6 +169,13 @@ local function allOf(name, fields)
   return ofEach(fields, 'HMGET', named(name))
 end
 
+local function anyExists(keys)
+  for first = 1, #keys, partSize do
+    if call('EXISTS', unpack(keys, first, math.min(first + partSize - 1, #keys))) > 0 then return true end
+  end
+  return false
+end
+
 -- What `running` has of a job: the token of its claim; behind it a star if only the desk may end it, a plus and the position of its
 -- parent, or a tilde and the numbers of its gates, by colons: these are told of its end.
 local function claimIn(value)
@@ -312,8 +319,8 @@ local function wake(queue, jobs, self)
     call('SREM', named(set), self)
     local left = math.min(jobs, 100)
     local isAwake = false
-    -- Some may have gone.
-    for _ = 1, 10 do
+    -- Some may have gone: with each deploy, all that there were.
+    for _ = 1, 1000 do
       local ears = left > 0 and call('SPOP', named(set), left) or {}
       for _, ear in ipairs(ears) do
         if call('ZSCORE', named('ears'), ear) then

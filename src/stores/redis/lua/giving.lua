@@ -6,7 +6,7 @@ local function areEmpty(lines, keys)
     keys[#keys + 1] = named('line:' .. line)
     keys[#keys + 1] = named('back:' .. line)
   end
-  return call('EXISTS', unpack(keys)) == 0
+  return not anyExists(keys)
 end
 
 -- The claim that one of those who wait has left behind, if that has room for these jobs. It is used once: who takes jobs leaves another

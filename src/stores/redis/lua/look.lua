@@ -9,15 +9,15 @@ if ARGV[4] ~= '' and isFreeFor(ARGV[3]) then
   redis.pcall('HSET', root, 'turn', ARGV[3] .. ';' .. format('%.17g', clock('') + tonumber(ARGV[4])))
 end
 
-local answers = {}
+-- Answers to questions by their names: to those about a few values, and to those about a list, however long it is.
+local answers, answersToList = {}, {}
 
-answers.fields = function(hash, ...)
-  if select('#', ...) == 0 then return {} end
-  return call('HMGET', named(hash), ...)
+answersToList.fields = function(values)
+  return allOf(table.remove(values, 1), values)
 end
 
-answers.scores = function(set, ...)
-  return call('ZMSCORE', named(set), ...)
+answersToList.scores = function(values)
+  return ofEach(values, 'ZMSCORE', named(table.remove(values, 1)))
 end
 
 -- Those whose time is over, of a set by time.
@@ -26,16 +26,17 @@ answers.overdue = function(set, size)
 end
 
 -- Whether a job was here and has moved to another shard.
-answers.stubs = function(...)
+answersToList.stubs = function(handles)
   local found = {}
-  for i, handle in ipairs({ ... }) do found[i] = isStub(of('j', handle)) and 1 or 0 end
+  for i, handle in ipairs(handles) do found[i] = isStub(of('j', handle)) and 1 or 0 end
   return found
 end
 
 -- What was lent to queues, and what came of it. `closes`: nothing is taken of it any more.
-answers.loans = function(closes, ...)
+answersToList.loans = function(queues)
+  local closes = table.remove(queues, 1)
   local loans = {}
-  for i, queue in ipairs({ ... }) do
+  for i, queue in ipairs(queues) do
     local key = named('loan:' .. queue)
     loans[i] = call('HGETALL', key)
     if closes == '1' and #loans[i] > 0 then call('HDEL', key, 'open') end
@@ -67,8 +68,8 @@ answers.root = function(field)
   return call('HGET', root, field) or '0'
 end
 
-answers.jobs = function(...)
-  return jobsOf({ ... })
+answersToList.jobs = function(handles)
+  return jobsOf(handles)
 end
 
 answers.shelf = function(state, rank, position, size)
@@ -109,9 +110,9 @@ local function gatesOf(nums)
   return rows
 end
 
-answers.gatesAt = function(...)
-  local rows = call('HMGET', named('gate'), ...)
-  for i, key in ipairs({ ... }) do
+answersToList.gatesAt = function(keys)
+  local rows = allOf('gate', keys)
+  for i, key in ipairs(keys) do
     local num = not rows[i] and call('HGET', named('groups'), key)
     if num then rows[i] = gateOf(num) end
   end
@@ -167,9 +168,9 @@ answers.waiters = function(key, number, size)
   return waiters
 end
 
-answers.workers = function(...)
+answersToList.workers = function(ids)
   local workers = {}
-  for _, id in ipairs({ ... }) do
+  for _, id in ipairs(ids) do
     local worker = workerOf(id)
     if worker then workers[#workers + 1] = worker end
   end
@@ -190,9 +191,9 @@ answers.held = function(token)
   return jobsOf(handles)
 end
 
-answers.positionsOf = function(...)
+answersToList.positionsOf = function(handles)
   local found = {}
-  for i, handle in ipairs({ ... }) do
+  for i, handle in ipairs(handles) do
     local body = bodyOf(handle)
     found[i] = body and seqIn(body) or false
   end
@@ -200,9 +201,8 @@ answers.positionsOf = function(...)
 end
 
 -- Parents of jobs, and the links to them; values are a handle and the id of each.
-answers.kin = function(...)
+answersToList.kin = function(values)
   local parents, links, seen = {}, {}, {}
-  local values = { ... }
   for i = 1, #values, 2 do
     for _, parent in ipairs(parentsOf(values[i])) do
       local handle = handleOfId(parent.id)
@@ -215,17 +215,16 @@ answers.kin = function(...)
 end
 
 -- Links between handles of parents and ids of children.
-answers.ties = function(...)
+answersToList.ties = function(values)
   local links = {}
-  local values = { ... }
   for i = 1, #values, 2 do addLink(links, values[i], values[i + 1]) end
   return links
 end
 
 -- All parents of parents.
-answers.ancestors = function(...)
+answersToList.ancestors = function(handles)
   local found, seen = {}, {}
-  local ahead = { ... }
+  local ahead = handles
   while #ahead > 0 and #found < 20000 do
     local above = {}
     for _, handle in ipairs(ahead) do
@@ -246,8 +245,8 @@ answers.doomed = function()
   return call('ZRANGE', named('doomed'), 0, 99)
 end
 
-answers.gatesByNumber = function(...)
-  return gatesOf({ ... })
+answersToList.gatesByNumber = function(nums)
+  return gatesOf(nums)
 end
 
 answers.activeGates = function()
@@ -344,11 +343,23 @@ end
 
 answers.scanUp, answers.scanDown, answers.scanRunning, answers.scanPending = scanUp, scanDown, scanRunning, scanPending
 
+-- More than fit on the stack.
+local function valuesAt(first, last)
+  local values = {}
+  for i = first, last do values[#values + 1] = ARGV[i] end
+  return values
+end
+
+local function answerTo(name, first, last)
+  if answersToList[name] then return answersToList[name](valuesAt(first, last)) end
+  return answers[name](unpack(ARGV, first, last))
+end
+
 local told = { format('%.17g', now), commit }
 local at = 5
 while at <= #ARGV do
-  local name, size = ARGV[at], tonumber(ARGV[at + 1])
-  told[#told + 1] = answers[name](unpack(ARGV, at + 2, at + 1 + size))
+  local size = tonumber(ARGV[at + 1])
+  told[#told + 1] = answerTo(ARGV[at], at + 2, at + 1 + size)
   at = at + 2 + size
 end
 return told
