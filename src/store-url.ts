@@ -2,6 +2,7 @@ import type { Clock } from './core/clock.js'
 import { MillraceError } from './core/errors.js'
 import { invalid } from './core/options.js'
 import type { Store } from './core/store.js'
+import { parseUrl } from './stores/redis/url.js'
 import { systemClock } from './system/clock.js'
 
 /** Engines by the scheme of their URL; each is loaded when it is used, so that its driver stays optional. */
@@ -56,5 +57,6 @@ function split(url: string): { engine: (typeof engines)[string]; rest: string } 
     )
   }
   if (scheme === 'sqlite' && rest === '') throw invalid('store', url, "a path, as in 'sqlite:jobs.db'")
+  if (engine === redis) parseUrl(url)
   return { engine, rest }
 }

@@ -6,7 +6,7 @@ import { answersOf, inTime } from './patience.js'
 import { actsAmongOthers, partOf, tokenAt } from './placing.js'
 import { mergeExtends } from './reports.js'
 
-/** By this part of a lease it waits for a shard when others have answered: they are to be renewed in time. */
+/** This part of a lease it waits for a shard when others have answered: their jobs are to be renewed in time. */
 const partOfLease = 6
 
 export class Extending {
@@ -35,15 +35,12 @@ export class Extending {
 
   /** One shard that is away is no reason to lose what is on the others. */
   async #renew(request: ExtendRequest): Promise<ExtendResult> {
-    const { worker, held, lease } = request
-    const related = held.filter(actsAmongOthers)
-    const moves = [this.#moves.bringHome(worker, related), this.#moves.over(held)]
-    if (await inTime(Promise.all(moves), lease / partOfLease)) return this.#extend(request)
-    // What is on its way, or is to be, is of nobody's now.
-    const unheard = held.filter((job) => this.#moves.isUnderWay(job.id) || related.includes(job))
-    const rest = held.filter((job) => !unheard.includes(job))
-    const result = await this.#extend({ ...request, held: rest })
-    return { ...result, unheard: [...(result.unheard ?? []), ...unheard.map(({ id }) => id)] }
+    const { held, lease } = request
+    const moving = this.#moves.over(held)
+    if (moving === undefined || (await inTime(moving, lease / partOfLease))) return this.#extend(request)
+    const isUnderWay = ({ id }: Held) => this.#moves.isUnderWay(id)
+    const rest = held.filter((job) => !isUnderWay(job))
+    return mergeExtends([await this.#extend({ ...request, held: rest }), unheardAll(held.filter(isUnderWay))])
   }
 
   async #extend(request: ExtendRequest): Promise<ExtendResult> {
@@ -55,7 +52,7 @@ export class Extending {
     const moved = held.filter((job, i) => lost.has(job.id) && sent[i] === job && this.#moves.hasBegun(job))
     if (moved.length === 0) return result
     const others = result.lost.filter((id) => moved.every((job) => job.id !== id))
-    const { strays: _told, ...there } = await this.extend({ ...request, held: moved })
+    const there = await this.extend({ ...request, held: moved })
     return mergeExtends([
       { ...result, lost: others },
       { ...there, strays: [] },
@@ -67,10 +64,9 @@ export class Extending {
     const parts = this.#shards.map((_, i) => partOf(i, held, this.#shards.length))
     const calls = this.#shards.map((_, i) => this.#askShard(i, request, parts[i] as Held[]))
     const answers = await answersOf(calls, inventory === undefined ? undefined : lease / partOfLease)
-    const failed = answers.findIndex((answer) => answer?.status === 'rejected')
-    const first = answers[failed]
+    const failed = answers.find((answer) => answer?.status === 'rejected')
     const isAnswered = answers.some((answer) => answer?.status === 'fulfilled')
-    if (first?.status === 'rejected' && (inventory === undefined || !isAnswered)) throw first.reason
+    if (failed !== undefined && (inventory === undefined || !isAnswered)) throw failed.reason
     return mergeExtends(
       answers.flatMap((answer, i) => {
         if (answer?.status === 'fulfilled') return answer.value ?? []
