@@ -8,7 +8,7 @@ import { intercept } from '../intercept.js'
 import { openStore, signal } from '../redis.js'
 import { spread } from './spread.js'
 
-const lease = 600
+const lease = 2_400
 const retention = { completed: 60_000, dead: 60_000 }
 
 /** All that is asked of the second shard waits until the test is over, or the answer ends it. */
