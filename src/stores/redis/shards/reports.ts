@@ -3,16 +3,19 @@ import type { ExtendResult, OperateReport, SweepReport, SweepRequest } from '../
 import type { ShardStore } from '../shard-store.js'
 
 export function mergeExtends(all: readonly ExtendResult[]): ExtendResult {
+  const unheard = all.flatMap((one) => one.unheard ?? [])
   return {
     lost: all.flatMap(({ lost }) => lost),
     cancels: all.flatMap(({ cancels }) => cancels),
     open: all.flatMap(({ open }) => open),
     strays: all.flatMap(({ strays }) => strays),
-    unheard: all.flatMap(({ unheard = [] }) => unheard),
+    ...(unheard.length > 0 && { unheard }),
   }
 }
 
-export function mergeSweeps(all: readonly SweepReport[]): SweepReport {
+/** `others`: what went wrong besides. */
+export function mergeSweeps(all: readonly SweepReport[], others: readonly unknown[]): SweepReport {
+  const failed = [...others, ...all.flatMap((one) => one.failed ?? [])]
   return {
     promoted: all.reduce((sum, { promoted }) => sum + promoted, 0),
     pruned: all.reduce((sum, { pruned }) => sum + pruned, 0),
@@ -21,6 +24,7 @@ export function mergeSweeps(all: readonly SweepReport[]): SweepReport {
     nextDue: soonest(all.map(({ nextDue }) => nextDue)),
     nextSlot: soonest(all.map(({ nextSlot }) => nextSlot)),
     more: all.some(({ more }) => more),
+    ...(failed.length > 0 && { failed }),
   }
 }
 

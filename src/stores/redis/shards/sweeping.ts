@@ -50,10 +50,7 @@ export class Sweeping {
       else reports.push(answer.value)
     })
     if (reports.length === 0) throw failed[0]
-    return {
-      ...mergeSweeps(reports),
-      failed: [...failed, ...reports.flatMap((report) => report.failed ?? [])],
-    }
+    return mergeSweeps(reports, failed)
   }
 
   #remember(shard: number, late: Promise<SweepReport>): void {
