@@ -12,7 +12,7 @@ import { mergeSweeps, shareOfKept } from './reports.js'
 const thoroughMs = { each: 5_000, most: 60_000 } as const
 
 /** So long one shard is waited for when another has been swept; what it finds later the next sweep tells. */
-const patienceMs = 2_000
+const patienceMs = 5_000
 
 export class Sweeping {
   readonly #shards: readonly ShardStore[]
@@ -23,8 +23,10 @@ export class Sweeping {
   #thoroughAt = 0
   /** Annexes on which jobs wait that have to come home. */
   #restless: Set<ShardStore> = new Set()
-  /** What was not over in time, by its shard: it is not begun again before. */
-  readonly #late = new Map<number, Promise<SweepReport>>()
+  /** Shards whose sweep was not over in time: it is not begun again before, nor waited for. */
+  readonly #late = new Set<ShardStore>()
+  /** What came of such. */
+  #told: PromiseSettledResult<SweepReport>[] = []
   #tidying: Promise<void> | undefined
 
   constructor(shards: readonly ShardStore[], homecoming: Homecoming) {
@@ -41,35 +43,40 @@ export class Sweeping {
     const isThorough = request.every === undefined || this.#isTime()
     const failed: unknown[] = []
     if (isThorough) await this.#tidyInTime(request.keep).catch((error: unknown) => failed.push(error))
-    const sweeps = this.#shards.map((_, i) => this.#late.get(i) ?? this.#sweepShard(i, request, isThorough))
+    const shards = this.#shards.filter((shard) => !this.#late.has(shard))
+    const sweeps = shards.map((shard) => this.#sweepShard(shard, request, isThorough))
     const answers = await answersOf(sweeps, patienceMs)
-    const reports: SweepReport[] = []
-    answers.forEach((answer, i) => {
-      if (answer === undefined) this.#remember(i, sweeps[i] as Promise<SweepReport>)
-      else if (answer.status === 'rejected') failed.push(answer.reason)
-      else reports.push(answer.value)
+    sweeps.forEach((sweep, i) => {
+      if (answers[i] === undefined) void this.#follow(shards[i] as ShardStore, sweep)
     })
-    if (reports.length === 0) throw failed[0]
+    const reports: SweepReport[] = []
+    for (const answer of [...answers, ...this.#told]) {
+      if (answer?.status === 'fulfilled') reports.push(answer.value)
+      else if (answer !== undefined) failed.push(answer.reason)
+    }
+    this.#told = []
+    if (reports.length === 0 && failed.length > 0) throw failed[0]
     return mergeSweeps(reports, failed)
   }
 
-  #remember(shard: number, late: Promise<SweepReport>): void {
-    if (this.#late.get(shard) === late) return
-    this.#late.set(shard, late)
-    const over = () => this.#late.delete(shard)
-    late.then(over, over)
+  async #follow(shard: ShardStore, late: Promise<SweepReport>): Promise<void> {
+    this.#late.add(shard)
+    const [told] = await Promise.allSettled([late])
+    this.#late.delete(shard)
+    this.#told.push(told)
   }
 
-  /** What comes of it later the next ones use. */
+  /** What comes of it later the next ones use. They do not wait for it again. */
   async #tidyInTime(keep: SweepRequest['keep']): Promise<void> {
-    this.#tidying ??= this.#tidy(keep).finally(() => {
+    if (this.#tidying !== undefined) return
+    this.#tidying = this.#tidy(keep).finally(() => {
       this.#tidying = undefined
     })
     await Promise.race([this.#tidying, sleep(patienceMs, undefined, { ref: false })])
   }
 
-  async #sweepShard(i: number, request: SweepRequest, isThorough: boolean): Promise<SweepReport> {
-    const shard = this.#shards[i] as ShardStore
+  async #sweepShard(shard: ShardStore, request: SweepRequest, isThorough: boolean): Promise<SweepReport> {
+    const i = this.#shards.indexOf(shard)
     const report = await shard.sweep({ ...request, keep: this.#keep[i] ?? request.keep })
     const isOpen = i > 0 && (isThorough || report.promoted > 0 || this.#restless.has(shard))
     const orphans = report.orphans.map((orphan) => ({ ...orphan, token: tokenAt(i, orphan.token) }))
