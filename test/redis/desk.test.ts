@@ -10,7 +10,7 @@ import { claim } from '../../src/testing/conformance/helpers.js'
 import { VirtualClock } from '../../src/testing/virtual-clock.js'
 import { newJob } from '../new-job.js'
 import { before, intercept, watchScripts } from './intercept.js'
-import { admin, freshPrefix, open, openStore, signal } from './redis.js'
+import { admin, errorOf, freshPrefix, open, openStore, signal } from './redis.js'
 
 test('others that write whenever they can do so before each of its writes', async () => {
   const prefix = freshPrefix()
@@ -72,3 +72,12 @@ test('a server that forgot which numbers it gave has the jobs get others', async
 function pause(desk: Desk, queue: string): Promise<unknown> {
   return desk.work((tables, now) => configure(tables, { queue, paused: true }, now))
 }
+
+test('what nobody knows is refused as a whole', async () => {
+  const prefix = freshPrefix()
+  const connection = await open({ prefix })
+  const deeds = ['call', 3, 'SET', 'written', '1', 'nonsense', 0]
+  const error = await errorOf(connection.run(scripts.write, ['none', 'commit', 'ear', '', ...deeds]))
+  expect(error.message).toContain('MRUNKNOWN there is nothing called nonsense')
+  expect(await admin((redis) => redis.exists(`{${prefix}:0}:written`))).toBe(0)
+})
