@@ -18,8 +18,9 @@ import { type Done, tryOn, type Verb } from '../page/trying.js'
 import type { Connection } from './connection.js'
 import { isRefusedWith } from './errors.js'
 import type { Deeds, Told } from './page/deeds.js'
+import { KnownKinds } from './page/known-kinds.js'
 import { questionsFor } from './page/load.js'
-import { kindSheets, number } from './page/load-sheets.js'
+import { number } from './page/load-sheets.js'
 import { callIn, type Loans, lend, writeLoans } from './page/loans.js'
 import type { Question } from './page/question.js'
 import { writings } from './page/write.js'
@@ -50,6 +51,7 @@ export class Desk {
   /** Where the last look at surplus jobs ended; kept from sweep to sweep. */
   readonly #surplus = new Map<FinalState, Ranked>()
   readonly #habits = new Habits()
+  readonly #kinds = new KnownKinds()
   /** Verbs of this process take turns. */
   #turn: Promise<void> = Promise.resolve()
 
@@ -160,7 +162,7 @@ export class Desk {
     let mark = ''
     let commit = ''
     const read = async (missing: Needs, always: readonly Question[] = []) => {
-      const questions = [...always, ...questionsFor(page, missing)]
+      const questions = [...always, ...questionsFor(page, missing, this.#kinds)]
       if (questions.length === 0) return
       if (questions.some(({ gives }) => gives)) {
         mark = newToken()
@@ -170,7 +172,7 @@ export class Desk {
       if (commit === '') page.now = answer.now
       commit = answer.commit
     }
-    await read(needs, [...kindSheets(page), number(page)])
+    await read(needs, [this.#kinds.sheets(page), number(page)])
     const done = await tryOn({
       page,
       verb: (tables, now) => {

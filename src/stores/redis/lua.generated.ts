@@ -651,12 +651,24 @@ local function lineName(lane, queue)
   return lane .. ':' .. queue
 end
 
+-- Gives queues and kinds a name that they never had: who knows them by the one that they have need not read them.
+local function sheetsChanged()
+  local time = call('TIME')
+  local numbers = call('HMGET', root, 'queues', 'kinds')
+  call('HSET', root, 'sheets', table.concat({ time[1], time[2], numbers[1] or 0, numbers[2] or 0 }, '.'))
+end
+
+local function setQueue(queue, flags)
+  call('HSET', named('queues'), queue, flags)
+  sheetsChanged()
+end
+
 -- The number of a kind, made on first use, and of its queue. A queue is 'number,paused,limited'.
 local function queueFlags(queue)
   local flags = call('HGET', named('queues'), queue)
   if not flags then
     flags = call('HINCRBY', root, 'queues', 1) .. ',0,0'
-    call('HSET', named('queues'), queue, flags)
+    setQueue(queue, flags)
   end
   return flags
 end
@@ -675,9 +687,8 @@ local function kindNumber(name)
   call('HSET', named('kinds'), name, num)
   call('HSET', named('kindnames'), num, name)
   -- Its definition has limits: whoever claims from the queue has to know.
-  if isLimitedJob(job) then
-    call('HSET', named('queues'), queue, (string.gsub(flags, '%d$', '1')))
-  end
+  if isLimitedJob(job) then flags = string.gsub(flags, '%d$', '1') end
+  setQueue(queue, flags)
   return num
 end
 
@@ -1876,6 +1887,13 @@ answers.all = function(hash)
   return call('HGETALL', named(hash))
 end
 
+-- Queues and kinds, unless they are known by this name.
+answers.sheets = function(known)
+  local name = call('HGET', root, 'sheets') or '0'
+  if name == known then return { name } end
+  return { name, call('HGETALL', named('queues')), call('HGETALL', named('kindnames')) }
+end
+
 answers.root = function(field)
   return call('HGET', root, field) or '0'
 end
@@ -2426,6 +2444,11 @@ local function joinLine(line, tickets, mark)
     end
   end
   inParts(joining, 'RPUSH', list)
+end
+
+-- Whether a queue is paused and has limits.
+deeds.queue = function(queue, flags)
+  setQueue(queue, flags)
 end
 
 -- One that was there, and came anew.

@@ -207,12 +207,24 @@ local function lineName(lane, queue)
   return lane .. ':' .. queue
 end
 
+-- Gives queues and kinds a name that they never had: who knows them by the one that they have need not read them.
+local function sheetsChanged()
+  local time = call('TIME')
+  local numbers = call('HMGET', root, 'queues', 'kinds')
+  call('HSET', root, 'sheets', table.concat({ time[1], time[2], numbers[1] or 0, numbers[2] or 0 }, '.'))
+end
+
+local function setQueue(queue, flags)
+  call('HSET', named('queues'), queue, flags)
+  sheetsChanged()
+end
+
 -- The number of a kind, made on first use, and of its queue. A queue is 'number,paused,limited'.
 local function queueFlags(queue)
   local flags = call('HGET', named('queues'), queue)
   if not flags then
     flags = call('HINCRBY', root, 'queues', 1) .. ',0,0'
-    call('HSET', named('queues'), queue, flags)
+    setQueue(queue, flags)
   end
   return flags
 end
@@ -231,9 +243,8 @@ local function kindNumber(name)
   call('HSET', named('kinds'), name, num)
   call('HSET', named('kindnames'), num, name)
   -- Its definition has limits: whoever claims from the queue has to know.
-  if isLimitedJob(job) then
-    call('HSET', named('queues'), queue, (string.gsub(flags, '%d$', '1')))
-  end
+  if isLimitedJob(job) then flags = string.gsub(flags, '%d$', '1') end
+  setQueue(queue, flags)
   return num
 end
 

@@ -64,6 +64,13 @@ answers.all = function(hash)
   return call('HGETALL', named(hash))
 end
 
+-- Queues and kinds, unless they are known by this name.
+answers.sheets = function(known)
+  local name = call('HGET', root, 'sheets') or '0'
+  if name == known then return { name } end
+  return { name, call('HGETALL', named('queues')), call('HGETALL', named('kindnames')) }
+end
+
 answers.root = function(field)
   return call('HGET', root, field) or '0'
 end

@@ -17,6 +17,11 @@ local function joinLine(line, tickets, mark)
   inParts(joining, 'RPUSH', list)
 end
 
+-- Whether a queue is paused and has limits.
+deeds.queue = function(queue, flags)
+  setQueue(queue, flags)
+end
+
 -- One that was there, and came anew.
 deeds.joinLine = function(line, ticket, mark)
   joinLine(line, { ticket }, mark)

@@ -5,8 +5,8 @@ import type { Page } from '../../page/page.js'
 import { selecting } from '../select.js'
 import { handleOf } from '../ticket.js'
 import { type JobReply, type ReadJob, readJob } from './job-reply.js'
+import type { KnownKinds } from './known-kinds.js'
 import { readLinkText } from './link-text.js'
-import { kindSheets } from './load-sheets.js'
 import { loansQuestion } from './loans.js'
 import { movingBooks } from './moving.js'
 import type { Question } from './question.js'
@@ -22,7 +22,7 @@ import {
 import { inOrder } from './steps.js'
 import { readGate } from './tallies.js'
 
-export const books: Record<string, (page: Page, keys: readonly string[]) => Question[]> = {
+export const books: Record<string, (page: Page, keys: readonly string[], known: KnownKinds) => Question[]> = {
   ...movingBooks,
   job: (page, ids) => [
     {
@@ -112,15 +112,15 @@ export const books: Record<string, (page: Page, keys: readonly string[]) => Ques
         )
       },
     })),
-  newKind: (page, keys) => [
+  newKind: (page, keys, known) => [
     ...keys
       .filter((key) => key.includes(':'))
       .map((key) => ({ name: 'kind', values: [key], gives: true as const, take() {} })),
-    ...kindSheets(page),
+    known.sheets(page),
   ],
-  newQueue: (page, names) => [
+  newQueue: (page, names, known) => [
     ...names.map((name) => ({ name: 'queue', values: [name], gives: true as const, take() {} })),
-    ...kindSheets(page),
+    known.sheets(page),
   ],
   gate: (page, keys) => [
     {

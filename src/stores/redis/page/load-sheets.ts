@@ -2,20 +2,20 @@
 import type { Dedupe } from '../../../core/traffic/dedupe.js'
 import { newestWins } from '../../../core/traffic/dedupe.js'
 import { holderKey } from '../../ledger/dedupe.js'
-import { type CountRow, type KindRow, kindIn, type QueueRow } from '../../page/kinds.js'
+import type { CountRow, KindRow } from '../../page/kinds.js'
 import type { Page } from '../../page/page.js'
 import type { GateRow } from '../../page/places.js'
-import { readQueues } from '../queue-flags.js'
 import { type JobReply, readJob } from './job-reply.js'
+import type { KnownKinds } from './known-kinds.js'
 import type { Question } from './question.js'
 import { readWorker, type WorkerReply } from './replies.js'
 
-export const sheets: Record<string, (page: Page) => Question[]> = {
-  queues: (page) => kindSheets(page),
-  kinds: (page) => kindSheets(page),
+export const sheets: Record<string, (page: Page, known: KnownKinds) => Question[]> = {
+  queues: (page, known) => [known.sheets(page)],
+  kinds: (page, known) => [known.sheets(page)],
   number: (page) => [number(page)],
   counts: (page) => [counts(page, 'counts')],
-  running: (page) => [counts(page, 'running'), ...kindSheets(page)],
+  running: (page, known) => [counts(page, 'running'), known.sheets(page)],
   lines: (page) => [
     {
       name: 'all',
@@ -90,37 +90,6 @@ export function countsIn(pairs: readonly string[]): Map<string, number> {
   const counted = new Map<string, number>()
   for (let i = 0; i < pairs.length; i += 2) counted.set(pairs[i] as string, Number(pairs[i + 1]))
   return counted
-}
-
-export function kindSheets(page: Page): Question[] {
-  return [
-    {
-      name: 'all',
-      values: ['queues'],
-      take(pairs: readonly string[]) {
-        page.putSheet(
-          'queues',
-          readQueues(pairs).sort((a, b) => a.num - b.num),
-        )
-      },
-    },
-    {
-      name: 'all',
-      values: ['kindnames'],
-      take(pairs: readonly string[]) {
-        const queues = new Map(page.sheet<readonly QueueRow[]>('queues').map(({ name, num }) => [name, num]))
-        const rows: KindRow[] = []
-        for (let i = 0; i < pairs.length; i += 2) {
-          const { queue, name, lane } = kindIn(pairs[i + 1] as string)
-          rows.push({ num: Number(pairs[i]), queue: queues.get(queue) as number, name, lane })
-        }
-        page.putSheet(
-          'kinds',
-          rows.sort((a, b) => a.num - b.num),
-        )
-      },
-    },
-  ]
 }
 
 function everySecond(pairs: readonly string[]): string[] {

@@ -152,7 +152,7 @@ function writeCounts({ kinds }: PagedTables, deeds: Deeds): void {
     for (const [total, count] of Object.entries(totals))
       if (count !== 0) deeds.call('HINCRBY', `c:${num}`, `total_${total}`, count)
   }
-  for (const queue of kinds.changedQueues()) deeds.call('HSET', 'queues', queue.name, queueFlags(queue))
+  for (const queue of kinds.changedQueues()) deeds.write('queue', queue.name, queueFlags(queue))
 }
 
 function writeLogs({ logs }: PagedTables, deeds: Deeds): void {
