@@ -49,7 +49,7 @@ export interface Judgement {
   /** The fault makes the store forget what was written in these periods: what is lost is counted, not accused. */
   readonly forgotten?: readonly Period[]
   /** As the checker has it. */
-  readonly moves?: boolean
+  readonly several?: boolean
   /** How long processes may have something left to wait for when they are told to end. */
   readonly graceMs?: number
   /** Looks at what the checker does not know of; returns a note. */
@@ -277,7 +277,7 @@ export class Arena {
       allowedErrors: judgement.allowedErrors ?? [],
       repeats: judgement.repeats ?? false,
       forgotten: judgement.forgotten ?? [],
-      moves: judgement.moves ?? false,
+      several: judgement.several ?? false,
     })
     const injected =
       typeof judgement.injected === 'number' ? judgement.injected : judgement.injected({ events, jobs })

@@ -57,8 +57,11 @@ export interface Evidence {
    * what was heard of them.
    */
   readonly forgotten?: readonly Period[]
-  /** A job may move to another server while its worker writes: one that has forgotten the arrival has forgotten the job. */
-  readonly moves?: boolean
+  /**
+   * There are several servers. A call that needs more than one is answered when all of them have done their parts, and one may have
+   * forgotten its own by then. And a job may move from one to another: which has forgotten the arrival has forgotten the job.
+   */
+  readonly several?: boolean
 }
 
 export type Invariant =
@@ -142,7 +145,7 @@ interface History {
   readonly remembered: Map<string, JobHistory>
 }
 
-function index({ events, repeats = false, forgotten = [] }: Evidence): History {
+function index({ events, repeats = false, forgotten = [], several = false }: Evidence): History {
   const history: History = {
     tried: new Map(),
     acked: new Map(),
@@ -194,37 +197,39 @@ function index({ events, repeats = false, forgotten = [] }: Evidence): History {
   }
   for (const [id, job] of history.jobs) {
     job.claims.sort((a, b) => a.claimedAt - b.claimedAt || a.attempt - b.attempt || a.t - b.t)
-    const moments = [...job.claims, ...job.tries, ...job.results]
-    if (!moments.some(({ t }) => isWithin(forgotten, t))) history.remembered.set(id, job)
+    const isForgotten =
+      [...job.claims, ...job.tries, ...job.results].some(({ t }) => isWithin(forgotten, t)) ||
+      (several && job.results.some((result) => touches(forgotten, settling(job, result))))
+    if (!isForgotten) history.remembered.set(id, job)
   }
   return history
 }
 
 function isWithin(periods: readonly Period[], t: number): boolean {
-  return periods.some(({ from, to }) => from <= t && t <= to)
+  return touches(periods, { from: t, to: t })
 }
 
-/**
- * I1. Nothing is ever removed here (retention is an hour), so a job that was acknowledged has a row. A batch that goes to several
- * shards is acknowledged when all of them have answered: what one of these handed to a worker it had before it forgot.
- */
+function touches(periods: readonly Period[], { from, to }: Period): boolean {
+  return periods.some((period) => period.from <= to && from <= period.to)
+}
+
+/** From when a settlement was sent until it was answered. */
+function settling({ tries }: JobHistory, { token, t }: Event<'settle-result'>): Period {
+  return { from: tries.find((one) => one.token === token)?.t ?? t, to: t }
+}
+
+/** I1. Nothing is ever removed here (retention is an hour), so a job that was acknowledged has a row. */
 function checkNothingLost(
-  { jobs, forgotten = [], moves = false }: Evidence,
-  { acked, jobs: histories }: History,
+  { jobs, forgotten = [], several = false }: Evidence,
+  { tried, acked, jobs: histories }: History,
   accuse: Accuse,
 ): number {
-  const mayHaveMoved = (id: string, period: Period) =>
-    histories.get(id)?.results.some(({ t, token }) => {
-      const sent = histories.get(id)?.tries.find((one) => one.token === token)
-      return sent !== undefined && sent.t <= period.to && period.from <= t
-    }) ?? false
-  const wasThere = (id: string, period: Period) =>
-    histories.get(id)?.claims.some(({ t }) => isWithin([period], t)) ?? false
-  const isExcused = (id: string, t: number) =>
-    forgotten.some(
-      (period) =>
-        (period.from <= t && (t <= period.to || wasThere(id, period))) || (moves && mayHaveMoved(id, period)),
-    )
+  const mayHaveMoved = (job: JobHistory | undefined) =>
+    job?.results.some((result) => touches(forgotten, settling(job, result))) === true
+  const isExcused = (id: string, t: number) => {
+    if (!several) return isWithin(forgotten, t)
+    return touches(forgotten, { from: tried.get(id)?.t ?? t, to: t }) || mayHaveMoved(histories.get(id))
+  }
   const found = new Set(jobs.map((job) => job.id))
   const missing = [...acked].filter(([id]) => !found.has(id))
   const lost = missing.filter(([id, t]) => !isExcused(id, t)).map(([id]) => id)
@@ -253,15 +258,19 @@ function checkNoRunAfterCompletion(evidence: Evidence, { jobs }: History, accuse
   const writers = new Map(
     evidence.jobs.map((job) => [job.id, job.state === 'completed' ? job.resultBy : undefined]),
   )
+  const { forgotten = [], several = false } = evidence
+  const isForgotten = (job: JobHistory, result: Event<'settle-result'>) =>
+    several ? touches(forgotten, settling(job, result)) : isWithin(forgotten, result.t)
   const rerun: string[] = []
   let excused = 0
-  for (const [id, { claims, starts, results }] of jobs) {
+  for (const [id, job] of jobs) {
+    const { claims, starts, results } = job
     const accepted = results.find((result) => result.to === 'completed' && result.result === 'applied')
     const token = accepted?.token ?? writers.get(id)
     const completing = claims.find((claim) => claim.token === token)
     if (completing === undefined) continue
     const again = starts.filter((start) => isLater(start, completing))
-    if (accepted !== undefined && isWithin(evidence.forgotten ?? [], accepted.t)) excused += again.length
+    if (accepted !== undefined && isForgotten(job, accepted)) excused += again.length
     else rerun.push(...again.map(() => id))
   }
   if (rerun.length > 0) accuse('I3', `${rerun.length} starts of jobs that had completed: ${some(rerun)}`)

@@ -97,15 +97,37 @@ describe('a server that forgets', () => {
     expect(judge({ ...evidence, forgotten })).toMatchObject({ violations: [], lost: 1 })
   })
 
-  test('may lose what it had then, and others were told of later', () => {
-    const early = { ...lease('b', { token: 't3', claimedAt: 50, worker: 'w1' }) }
-    const acked = (t: number) => ({
-      events: [...completed('a'), ...enqueued('b').map((event) => ({ ...event, t })), ...started(early)],
+  test('may lose what it had then, where a call is answered when others have done their parts', () => {
+    const evidence = (tried: number, acked: number) => ({
+      events: [
+        ...completed('a'),
+        ...enqueued('b').map((event) => ({ ...event, t: event.e === 'enqueue-try' ? tried : acked })),
+      ],
       jobs: [job('a')],
+      forgotten: [{ from: 20, to: 100 }],
     })
-    expect(judge({ ...acked(300), forgotten })).toMatchObject({ violations: [], lost: 1 })
-    const accused = judge({ ...acked(10), forgotten: [{ from: 20, to: 100 }] })
-    expect(accused.violations.map(({ invariant }) => invariant)).toContain('I1')
+    const invariants = ({ violations }: ReturnType<typeof judge>) => violations.map((one) => one.invariant)
+    expect(judge({ ...evidence(50, 300), several: true })).toMatchObject({ violations: [], lost: 1 })
+    expect(invariants(judge(evidence(50, 300)))).toContain('I1')
+    expect(invariants(judge({ ...evidence(5, 10), several: true }))).toContain('I1')
+    expect(invariants(judge({ ...evidence(150, 300), several: true }))).toContain('I1')
+  })
+
+  test('may run again what completed then, where its end was answered when others had done their parts', () => {
+    const late = [
+      ...enqueued('a'),
+      ...started(first),
+      ...settled(first, { to: 'completed', t: 130 }),
+      ...started(second),
+      ...settled(second, { to: 'completed', t: 150 }),
+    ].map((event) => (event.e === 'settle-try' && event.token === 't1' ? { ...event, t: 30 } : event))
+    const evidence = {
+      events: late,
+      jobs: [job('a', { resultBy: 't2' })],
+      forgotten: [{ from: 20, to: 100 }],
+    }
+    expect(judge({ ...evidence, several: true })).toMatchObject({ violations: [], rerun: 1 })
+    expect(judge(evidence).violations.map(({ invariant }) => invariant)).toContain('I3')
   })
 
   test('may lose what moved to it then, where jobs move', () => {
@@ -120,10 +142,10 @@ describe('a server that forgets', () => {
       jobs: [job('a')],
       forgotten: [{ from: 30, to: 100 }],
     }
-    expect(judge({ ...evidence, moves: true })).toMatchObject({ violations: [], lost: 1 })
+    expect(judge({ ...evidence, several: true })).toMatchObject({ violations: [], lost: 1 })
     const invariants = ({ violations }: ReturnType<typeof judge>) => violations.map((one) => one.invariant)
     expect(invariants(judge(evidence))).toContain('I1')
-    const later = { ...evidence, moves: true, forgotten: [{ from: 500, to: 600 }] }
+    const later = { ...evidence, several: true, forgotten: [{ from: 500, to: 600 }] }
     expect(invariants(judge(later))).toContain('I1')
   })
 

@@ -58,7 +58,7 @@ async function killMasters(arena: Arena, wait: number | undefined): Promise<Row>
     ...(wait === undefined
       ? {
           forgotten,
-          moves: true,
+          several: true,
           note: `durability none, replica behind by up to ${behindMs.most} ms: loss measured`,
         }
       : { note: `durability { wait: ${wait} }, replica behind by up to ${behindMs.most} ms` }),
