@@ -301,6 +301,8 @@ class MillraceRuntime implements Runtime {
   readonly limits: Runtime['limits']
   readonly #given: string | Store
   #store: Store | undefined
+  /** The same before it is open. */
+  #coming: Store | undefined
   readonly declarations = new Declarations(() => this.store)
   readonly limiters = new Limiters(this, this.declarations)
   readonly #jobs: ReadonlyMap<string, AnyJob>
@@ -353,6 +355,8 @@ class MillraceRuntime implements Runtime {
 
   async close(): Promise<void> {
     this.#closed = true
+    // An attempt to open it need not come to its end.
+    if (this.#store === undefined) await this.#coming?.close()
     await this.#opening.over()
     const store = this.#store
     this.#store = undefined
@@ -361,7 +365,10 @@ class MillraceRuntime implements Runtime {
   }
 
   async #open(): Promise<void> {
-    const store = typeof this.#given === 'string' ? await storeFromUrl(this.#given, this.clock) : this.#given
+    this.#coming ??=
+      typeof this.#given === 'string' ? await storeFromUrl(this.#given, this.clock) : this.#given
+    const store = this.#coming
+    if (this.#closed) throw closedError()
     await store.open()
     this.#store = store
     await this.limiters.declare()

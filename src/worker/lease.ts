@@ -1,7 +1,7 @@
 import type { Runtime } from '../client/runtime.js'
 import { MillraceError } from '../core/errors.js'
 import type { ClaimedJob } from '../core/job.js'
-import type { Held, LeasedJob, Report, Stray } from '../core/store.js'
+import type { ExtendRequest, ExtendResult, Held, LeasedJob, Report, Stray } from '../core/store.js'
 import { nextTurn } from '../system/turn.js'
 import type { Run } from './run.js'
 import { giveBackStrays } from './strays.js'
@@ -41,6 +41,7 @@ export class LeaseKeeper {
   #cancelTimer: (() => void) | undefined
   #cancelReport: (() => void) | undefined
   #cancelLook: (() => void) | undefined
+  #cancelWait: (() => void) | undefined
   #stopped = false
 
   constructor(runtime: Runtime, worker: string, lease: number, holder: LeaseHolder) {
@@ -63,6 +64,7 @@ export class LeaseKeeper {
     this.#cancelTimer?.()
     this.#cancelReport?.()
     this.#cancelLook?.()
+    this.#cancelWait?.()
   }
 
   /** A blocked event loop or a clock that was set forward may have made it late: who judges leases asks first. */
@@ -139,15 +141,12 @@ export class LeaseKeeper {
     for (const job of this.#holder.unstarted()) hold({ id: job.id, token: job.token, ...nothing })
     const held = [...newest.values()]
     const sentAt = this.#runtime.clock.monotonic()
-    const answered = this.#expectAnswer(sentAt)
-    const { lost, cancels, strays, unheard } = await this.#runtime.store
-      .extend({
-        worker: this.#worker,
-        lease: this.#lease,
-        held,
-        inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
-      })
-      .finally(answered)
+    const { lost, cancels, strays, unheard } = await this.#answerOf(sentAt, {
+      worker: this.#worker,
+      lease: this.#lease,
+      held,
+      inventory: { leaving: [...this.#leaving()], claiming: this.#holder.claiming() },
+    })
     this.#renewedAt = sentAt
     this.#renewedWall = this.#runtime.clock.now()
     for (const [run, report] of reports) if (unheard?.includes(run.job.id) !== true) run.written(report)
@@ -173,18 +172,20 @@ export class LeaseKeeper {
     return giveBackStrays(this.#runtime, this.#worker, unknown)
   }
 
-  /** A store that goes on trying may do so for longer than the lease. Returns what is to be called when it has answered. */
-  #expectAnswer(sentAt: number): () => void {
-    const { clock } = this.#runtime
+  /** A store that goes on trying may do so for longer than the lease. */
+  async #answerOf(sentAt: number, request: ExtendRequest): Promise<ExtendResult> {
+    const { clock, store } = this.#runtime
     let isOpen = true
     const left = Math.max(this.#renewedAt + this.#lease - sentAt, this.#lease / 3)
-    const cancel = clock.after(left, () => {
+    this.#cancelWait = clock.after(left, () => {
       // A process that was busy itself first reads what has come meanwhile.
       void nextTurn().then(() => isOpen && !this.#stopped && this.#dropAll())
     })
-    return () => {
+    try {
+      return await store.extend(request)
+    } finally {
       isOpen = false
-      cancel()
+      this.#cancelWait()
     }
   }
 
@@ -196,7 +197,9 @@ export class LeaseKeeper {
 
   /** Past the lease without an answer, others may run these jobs already: stop before doing more harm. */
   #dropAll(): void {
-    for (const { job } of [...this.#holder.runs()]) this.#holder.lost(job.id, job.token)
+    const running = [...this.#holder.runs()].map(({ job }) => job)
+    // These first: a slot that gets free is not to be theirs.
+    for (const { id, token } of [...this.#holder.unstarted(), ...running]) this.#holder.lost(id, token)
   }
 }
 

@@ -52,6 +52,11 @@ export class Starter {
     return this.#next === undefined ? [] : [this.#next]
   }
 
+  /** Its lease is lost. */
+  drop(isIt: (job: ClaimedJob) => boolean): void {
+    if (this.#next !== undefined && isIt(this.#next)) this.#next = undefined
+  }
+
   /** Leaves out those that are not to run, here or now, and settles them: they need no slot. */
   screen(claimed: readonly ClaimedJob[]): readonly ClaimedJob[] {
     if (!claimed.some(needsScreening)) return claimed
@@ -117,7 +122,12 @@ export class Starter {
     slots.alone = true
     this.#next = job
     void exchange.flushed().then(() => {
+      const isLost = this.#next !== job
       this.#next = undefined
+      if (isLost) {
+        slots.alone = false
+        return
+      }
       if (mayStart()) return this.#start(job)
       slots.alone = false
       exchange.giveBack([job])

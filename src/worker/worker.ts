@@ -349,6 +349,7 @@ export class Worker {
     const isIt = (job: ClaimedJob) => job.id === id && job.token === token
     for (const run of this.#runs) if (isIt(run.job)) this.#timeLimits.stopRun(run, leaseLost(id))
     this.#unstarted.remove(isIt)
+    this.#starter.drop(isIt)
   }
 
   #retention(name: string): Retention {

@@ -16,9 +16,14 @@ test('a client whose keyPrefix keeps applications apart needs a prefix of ours t
   expect(() => new RedisStore({ client, prefix: 'app1' })).not.toThrow()
 })
 
-test('a client of another driver', () => {
-  const client = { options: {}, duplicate: () => {}, isCluster: false }
+test('a client of another driver', async () => {
+  const client = { options: { password: 's3cret' }, duplicate: () => {}, isCluster: false }
   expect(() => new RedisStore({ client })).toThrow(/a Redis or a Cluster of ioredis/)
+  const url = 'redis://:s3cret@host' as unknown as Redis
+  for (const given of [client, url]) {
+    const error = await errorOf((async () => new RedisStore({ client: given }))())
+    expect(inspect(error, { depth: 5 })).not.toContain('s3cret')
+  }
 })
 
 test('a URL that is none is not shown', () => {

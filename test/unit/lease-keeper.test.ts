@@ -1,4 +1,5 @@
 /** A store that does not answer: what is held is given up when the lease is over, not when the store gives up. */
+import type { ClaimedJob } from 'millrace'
 import { VirtualClock } from 'millrace/testing'
 import { expect, test } from 'vitest'
 import type { Runtime } from '../../src/client/runtime.js'
@@ -21,7 +22,7 @@ function keeper() {
   } as unknown as Runtime
   const kept = new LeaseKeeper(runtime, 'worker', lease, {
     runs: () => [run],
-    unstarted: () => [],
+    unstarted: () => [{ id: 'two', token: 't' } as ClaimedJob],
     leaving: () => [],
     claiming: () => [],
     lost: (id) => lost.push(id),
@@ -45,7 +46,7 @@ test('jobs are given up a lease after the last renewal that was answered', async
   expect(lost).toEqual([])
   await clock.advance(1)
   await nextTurn()
-  expect(lost).toEqual(['one'])
+  expect(lost, 'what has not started goes first').toEqual(['two', 'one'])
 })
 
 test('one that is answered in time gives up nothing', async () => {

@@ -38,6 +38,7 @@ export class ClusterDialler implements Dialler {
         await this.#learn(line, address.host)
         return line
       } catch (error) {
+        line.sever(error)
         const elsewhere = this.#moved(error, address.host)
         if (elsewhere === undefined || hops === mostHops) throw error
         address = elsewhere

@@ -150,25 +150,11 @@ const driverMessages =
 
 /** For what was said instead of a connection: an error that does not pass is about how it was set up. */
 export function connectError(error: unknown): unknown {
-  const [, refusal] =
-    /^All sentinels are unreachable.*Last error: ((?:NOAUTH|WRONGPASS|NOPERM|DENIED).*)$/s.exec(
-      text(error),
-    ) ?? []
-  if (refusal !== undefined) return refusedBySentinels(refusal, error)
   if (isMillraceError(error) || isTransient(error) || isReply(error)) return error
   return new MillraceError(
     'STORE_REFUSED',
     `cannot connect to Redis: ${text(error)}; check user, password and TLS settings of the URL or the client`,
     { cause: error },
-  )
-}
-
-function refusedBySentinels(refusal: string, cause: unknown): MillraceError {
-  return new MillraceError(
-    'STORE_REFUSED',
-    `the sentinels refuse: ${refusal}; the user and the password of a URL are those of the server, ` +
-      'so for sentinels that want some, use client: new Redis({ sentinels, name, sentinelUsername, sentinelPassword })',
-    { cause },
   )
 }
 
@@ -221,6 +207,8 @@ function hint(error: unknown): string {
   if (code === 'NOROOT') return 'check that the cluster has moved all keys of the slot to the same node'
   if (code === 'CLUSTERDOWN') return 'check that all slots of the cluster are served'
   if (/No such master with that name/.test(text(error))) return 'check the name of the primary'
+  if (/All sentinels are unreachable.*(NOAUTH|WRONGPASS|NOPERM)/s.test(text(error)))
+    return 'for sentinels that want a password, use client: new Redis({ sentinels, name, sentinelPassword })'
   return 'check that the server is up and its address is right'
 }
 

@@ -2446,8 +2446,9 @@ local function joinLine(line, tickets, mark)
   inParts(joining, 'RPUSH', list)
 end
 
--- Whether a queue is paused and has limits.
+-- Whether a queue is paused and has limits. It may have got a kind meanwhile that has some.
 deeds.queue = function(queue, flags)
+  if isLimited(call('HGET', named('queues'), queue) or '') then flags = string.gsub(flags, '%d$', '1') end
   setQueue(queue, flags)
 end
 

@@ -3,7 +3,7 @@ import { type Duration, milliseconds } from '../../core/duration.js'
 import { integer, invalid, noUnknown } from '../../core/options.js'
 import type { RedisPattern } from './driver.js'
 import { type CompiledDurability, compileDurability, type Durability } from './durability.js'
-import { parseUrl, type Target, wrong } from './url.js'
+import { parseUrl, type Target, unshown } from './url.js'
 
 export interface RedisOptions {
   /**
@@ -97,11 +97,11 @@ const connectMs = 5_000
 const mostShards = 64
 
 function checkTarget({ url, client, prefix }: RedisOptions): void {
-  if ((url === undefined) === (client === undefined)) throw wrong('either it or client')
+  if ((url === undefined) === (client === undefined)) throw unshown('url', 'either it or client')
   if (client === undefined) return
   const { options, duplicate, call } = (client ?? {}) as Partial<RedisPattern> & { call?: unknown }
-  if (typeof duplicate !== 'function' || typeof call !== 'function' || typeof options !== 'object')
-    throw invalid('client', client, 'a Redis or a Cluster of ioredis')
+  if (typeof duplicate !== 'function' || typeof call !== 'function' || !options)
+    throw unshown('client', 'a Redis or a Cluster of ioredis')
   const { keyPrefix = '', redisOptions } = options as Prefixed & { redisOptions?: Prefixed }
   const others = keyPrefix || redisOptions?.keyPrefix
   // It may be all that keeps two applications apart.

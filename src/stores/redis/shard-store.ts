@@ -91,8 +91,10 @@ export class ShardStore implements Store {
     const engine = this.#engine
     await engine?.wakeUps?.stop()
     await engine?.gifts.close()
-    this.#engine = undefined
     engine?.connection.close()
+    // It may have been opened again by then.
+    if (this.#engine !== engine) return
+    this.#engine = undefined
     this.#opening.forget()
   }
 

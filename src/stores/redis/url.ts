@@ -86,12 +86,15 @@ function decoded(text: string): string {
   }
 }
 
-export function wrong(expected: string): MillraceError {
+function wrong(expected: string): MillraceError {
+  return unshown('url', expected)
+}
+
+/** It may hold a password. */
+export function unshown(field: string, expected: string): MillraceError {
   return new MillraceError(
     'INVALID_OPTION',
-    `url is not right (it is not shown here); expected ${expected}`,
-    {
-      field: 'url',
-    },
+    `${field} is not right (it is not shown here); expected ${expected}`,
+    { field },
   )
 }

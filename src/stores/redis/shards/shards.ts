@@ -92,6 +92,9 @@ export class Shards {
 
   async close(): Promise<void> {
     await this.#closeAll()
+    // An attempt may have opened some meanwhile.
+    await this.#opening.over()
+    await this.#closeAll()
     this.#opening.forget()
   }
 
