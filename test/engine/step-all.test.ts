@@ -308,11 +308,15 @@ describe('step.race', () => {
       maxAttempts: 2,
       ...quick,
       run: async (_: null, { step, attempt }) => {
+        let decide = () => {}
+        const decided = new Promise<void>((resolve) => {
+          decide = resolve
+        })
         const won = await step.race([
           async () => {
             await step('part', () => ran.push('loser 1'))
             await step('part', () => ran.push('loser 2'))
-            await plainWork()
+            await decided
             await step('part', () => ran.push('loser 3'))
           },
           async () => {
@@ -320,6 +324,7 @@ describe('step.race', () => {
             return step('part', () => 'winner')
           },
         ])
+        decide()
         await plainWork()
         const after = await step('part', () => 'after')
         if (attempt === 1) throw new Error('again')
