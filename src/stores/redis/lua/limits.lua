@@ -44,7 +44,7 @@ local function loanToJoin(group)
   return group.gated and loan.name == group.job and loan.kind == group.kind and loan or nil
 end
 
--- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in write-jobs.ts.
+-- What is known of a job that waits for a line that was lent, and for a group if it has one; see waitText in image.ts.
 local function waitText(loan, kind, gate)
   return loan.place .. ';' .. kind .. ';' .. (loan.name == '' and '0' or '1') .. ';0;' .. gate
 end
