@@ -32,7 +32,7 @@ export async function rate(jobs, work) {
   return jobs / ((performance.now() - started) / 1000)
 }
 
-/** The settings that Millrace gives its own connection; see src/stores/sqlite/connection.ts. */
+/** The settings that Millrace gives its own connection; see src/databases/sqlite/connection.ts. */
 export const pragmas = {
   journal_mode: 'wal',
   cache_size: -65536,

@@ -3,7 +3,8 @@ import type { Signal } from 'millrace'
 import { PostgresStore } from 'millrace/postgres'
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type CommitNews, CommitWatch } from '../../src/stores/postgres/commit-watch.js'
+import { CommitWatch } from '../../src/databases/postgres/commit-watch.js'
+import { both, type CommitNews } from '../../src/stores/postgres/commit-news.js'
 import { newJob } from '../new-job.js'
 import { freshSchema, open, serverUrl, signal, sql } from './postgres.js'
 
@@ -113,7 +114,7 @@ function news(queue: string): CommitNews {
   return { ready: new Set([queue]), soonest: undefined, arrivals: 0 }
 }
 
-async function forgotten(watch: CommitWatch): Promise<void> {
+async function forgotten(watch: CommitWatch<CommitNews>): Promise<void> {
   while (watch.size > 0) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
@@ -126,7 +127,7 @@ async function watching() {
   const connection = await open()
   const heard: CommitNews[] = []
   let told = signal<CommitNews>()
-  const watch = new CommitWatch(connection, (one) => {
+  const watch = new CommitWatch(connection, both, (one) => {
     heard.push(one)
     told.resolve(one)
   })

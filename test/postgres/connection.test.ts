@@ -1,7 +1,7 @@
 import { isMillraceError } from 'millrace'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { sqlState } from '../../src/stores/postgres/errors.js'
-import { compileOptions } from '../../src/stores/postgres/options.js'
+import { sqlState } from '../../src/databases/postgres/errors.js'
+import { compileOptions } from '../../src/databases/postgres/options.js'
 import { asAdmin, codeOf, freshSchema, open, serverUrl, sql } from './postgres.js'
 
 describe('a statement', () => {
@@ -155,7 +155,7 @@ describe('options', () => {
   ])('%o is refused', (options, field) => {
     let error: unknown
     try {
-      compileOptions(options)
+      compileOptions(options, 'millrace')
     } catch (thrown) {
       error = thrown
     }
@@ -164,8 +164,8 @@ describe('options', () => {
   })
 
   test('undefined ones mean their defaults', () => {
-    expect(compileOptions({ url, schema: undefined, patience: undefined } as never)).toEqual(
-      compileOptions({ url }),
+    expect(compileOptions({ url, schema: undefined, patience: undefined } as never, 'millrace')).toEqual(
+      compileOptions({ url }, 'millrace'),
     )
   })
 })

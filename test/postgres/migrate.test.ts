@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { migrate } from '../../src/stores/postgres/migrate.js'
+import { migrate } from '../../src/databases/postgres/migrate.js'
+import { planOf } from '../../src/stores/postgres/migrate.js'
 import { migrations } from '../../src/stores/postgres/sql.generated.js'
 import { asAdmin, codeOf, freshRole, freshSchema, open, sql } from './postgres.js'
 
@@ -22,7 +23,7 @@ test('goes on where the last one ended, each migration in its own transaction', 
     { version: latest + 1, name: 'good', sql: 'CREATE TABLE {schema}.good ()' },
     { version: latest + 2, name: 'bad', sql: 'CREATE TABLE {schema}.half (); SELECT 1 / 0' },
   ]
-  expect(await codeOf(migrate(connection, schema, more))).toBe('STORE_FAILED')
+  expect(await codeOf(migrate(connection, planOf(schema, more)))).toBe('STORE_FAILED')
   const { rows } = await connection.query(
     sql(`SELECT to_regclass('${schema}.good') IS NOT NULL AS good, to_regclass('${schema}.half') IS NOT NULL AS half,
       (SELECT max(version) FROM ${schema}.migration) AS version`),

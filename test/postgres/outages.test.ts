@@ -1,9 +1,10 @@
 /** The server dies, the network fails: calls wait it out, and nothing of them is lost or left hanging. */
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Connection } from '../../src/stores/postgres/connection.js'
-import { openConnection } from '../../src/stores/postgres/connection.js'
-import { compileOptions } from '../../src/stores/postgres/options.js'
+import type { Connection } from '../../src/databases/postgres/connection.js'
+import { openConnection } from '../../src/databases/postgres/connection.js'
+import { compileOptions } from '../../src/databases/postgres/options.js'
+import { planOf } from '../../src/stores/postgres/migrate.js'
 import { startPgBouncer } from '../servers/pgbouncer.js'
 import { type PostgresServer, startPostgres } from '../servers/postgres.js'
 import { type FaultyProxy, startProxy } from '../servers/proxy.js'
@@ -220,7 +221,10 @@ describe.skipIf(notOurs)('the server (of our own only: it is killed)', () => {
   test('absent for good: opening says so', async () => {
     await server.kill()
     onTestFinished(() => server.start())
-    const opening = openConnection(compileOptions({ url: server.url, schema: 'nowhere', patience: 100 }))
+    const opening = openConnection(
+      compileOptions({ url: server.url, patience: 100 }, 'nowhere'),
+      planOf('nowhere'),
+    )
     await expect(opening).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
   })
 

@@ -2,7 +2,7 @@
 
 import type { Signal } from 'millrace'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { WakeUps } from '../../src/stores/postgres/wake-ups.js'
+import { WakeUps } from '../../src/databases/postgres/wake-ups.js'
 import { type PgBouncer, startPgBouncer } from '../servers/pgbouncer.js'
 import { freshSchema, open, serverUrl, sql } from './postgres.js'
 

@@ -1,9 +1,10 @@
 /** Connections to the server of the project, each test in a schema of its own. */
 import pg from 'pg'
 import { onTestFinished } from 'vitest'
-import { type Connection, openConnection } from '../../src/stores/postgres/connection.js'
-import { sqlState } from '../../src/stores/postgres/errors.js'
-import { compileOptions, type PostgresOptions } from '../../src/stores/postgres/options.js'
+import { type Connection, openConnection } from '../../src/databases/postgres/connection.js'
+import { sqlState } from '../../src/databases/postgres/errors.js'
+import { compileOptions, type PostgresOptions } from '../../src/databases/postgres/options.js'
+import { planOf } from '../../src/stores/postgres/migrate.js'
 
 export function serverUrl(): string {
   const url = process.env.MILLRACE_TEST_POSTGRES_URL
@@ -43,7 +44,7 @@ export async function freshRole(attributes: string, url = serverUrl()): Promise<
 export async function open(options: PostgresOptions = {}): Promise<Connection> {
   const target = options.pool === undefined ? { url: serverUrl() } : {}
   const schema = options.schema ?? freshSchema(options.url)
-  const connection = await openConnection(compileOptions({ ...target, ...options, schema }))
+  const connection = await openConnection(compileOptions({ ...target, ...options }, schema), planOf(schema))
   onTestFinished(() => connection.close())
   await makeNotes(connection, schema)
   return connection

@@ -1,7 +1,7 @@
 import type { Signal } from 'millrace'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { Notifier } from '../../src/stores/postgres/notifier.js'
-import { WakeUps } from '../../src/stores/postgres/wake-ups.js'
+import { Notifier } from '../../src/databases/postgres/notifier.js'
+import { WakeUps } from '../../src/databases/postgres/wake-ups.js'
 import { startProxy } from '../servers/proxy.js'
 import { asAdmin, freshSchema, open, serverUrl, signal } from './postgres.js'
 

@@ -95,7 +95,7 @@ describe('table of the benchmark', () => {
 })
 
 test('the peers get the settings of SQLite that Millrace has', () => {
-  const source = readFileSync('src/stores/sqlite/connection.ts', 'utf8')
+  const source = readFileSync('src/databases/sqlite/connection.ts', 'utf8')
   for (const [name, value] of Object.entries(pragmas)) expect(source).toContain(`'${name} = ${value}'`)
 })
 

@@ -1,6 +1,6 @@
+import type { Connection } from '../../databases/postgres/connection.js'
 import type { DeskOptions } from '../page/desk-options.js'
 import type { PagedTables } from '../page/tables.js'
-import type { Connection } from './connection.js'
 import type { Desk } from './desk.js'
 import type { Names } from './names.js'
 import type { News } from './news.js'

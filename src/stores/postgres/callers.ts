@@ -1,14 +1,14 @@
 import type { NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
 import { allTaken } from '../../core/traffic/admit.js'
+import { queryOf } from '../../databases/postgres/tx/query-of.js'
 import { insert, insertFromHandler } from '../ledger/insert.js'
 import { Needs } from '../page/needs.js'
 import type { AtDesk } from './at-desk.js'
-import type { CommitNews } from './commit-watch.js'
+import type { CommitNews } from './commit-news.js'
 import type { FastPath } from './fast-path.js'
 import type { Inserter } from './insert.js'
 import type { Names } from './names.js'
-import { queryOf } from './tx/query-of.js'
 
 interface Staged {
   /** The transaction's. */

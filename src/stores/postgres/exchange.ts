@@ -1,13 +1,13 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import type { Connection } from '../../databases/postgres/connection.js'
+import { bind, type Value } from '../../databases/postgres/literal.js'
 import { leaseToken } from '../ledger/token.js'
 import { newlyClaimed } from './claimed.js'
-import type { Connection } from './connection.js'
 import { type Ends, endsOf, isPlainEnd, settledBy } from './ends.js'
+import { inSchema } from './in-schema.js'
 import type { Script } from './insert.js'
-import { bind, type Value } from './literal.js'
 import type { KindName, Names } from './names.js'
-import { inSchema } from './schema.js'
 import { type Told, ToldJobs } from './told.js'
 
 /** What exchange.sql answers. */

@@ -1,12 +1,12 @@
 import type { ClaimedJob, NewJob } from '../../core/job.js'
 import type { ClaimRequest, ExchangeRequest } from '../../core/store.js'
+import type { Connection } from '../../databases/postgres/connection.js'
 import { leaseToken } from '../ledger/token.js'
 import { separator } from '../page/separator.js'
 import { areAlike } from './alike.js'
 import { newlyClaimed } from './claimed.js'
-import type { Connection } from './connection.js'
+import { inSchema } from './in-schema.js'
 import type { Names } from './names.js'
-import { inSchema } from './schema.js'
 
 /** Gives jobs to a worker that waits for some as they come in: they are never ready, and cost it no claim. */
 export class HandOver {

@@ -1,13 +1,13 @@
 import { MillraceError } from '../../core/errors.js'
 import type { Held, Settlement, SettleResult, Signal, StoreTransaction } from '../../core/store.js'
+import { storeError } from '../../databases/postgres/errors.js'
+import type { Timeouts } from '../../databases/postgres/options.js'
+import type { Transaction } from '../../databases/postgres/transaction.js'
 import { exchange } from '../ledger/exchange.js'
 import { extend } from '../ledger/extend.js'
 import type { PagedTables } from '../page/tables.js'
 import type { Desk } from './desk.js'
-import { storeError } from './errors.js'
 import { deskNeeds } from './needs.js'
-import type { Timeouts } from './options.js'
-import type { Transaction } from './transaction.js'
 
 /** Who has to do with it. */
 interface Told {

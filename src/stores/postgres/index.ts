@@ -34,6 +34,16 @@ import type {
   SweepReport,
   SweepRequest,
 } from '../../core/store.js'
+import { CommitWatch } from '../../databases/postgres/commit-watch.js'
+import { type Connection, openConnection } from '../../databases/postgres/connection.js'
+import { sqlState } from '../../databases/postgres/errors.js'
+import {
+  type CompiledOptions,
+  compileOptions,
+  type PostgresOptions,
+  type Timeouts,
+} from '../../databases/postgres/options.js'
+import { WakeUps } from '../../databases/postgres/wake-ups.js'
 import { Opening } from '../../system/opening.js'
 import { configure } from '../ledger/configure.js'
 import { extend } from '../ledger/extend.js'
@@ -49,28 +59,25 @@ import { Subscribers } from '../page/subscribers.js'
 import type { PagedTables } from '../page/tables.js'
 import { AtDesk } from './at-desk.js'
 import { Callers } from './callers.js'
-import { type CommitNews, CommitWatch } from './commit-watch.js'
-import { type Connection, openConnection } from './connection.js'
+import { both, type CommitNews } from './commit-news.js'
 import { arrivalsAtOnce, Desk } from './desk.js'
 import { endWords } from './ends.js'
-import { sqlState } from './errors.js'
 import { Exchanger } from './exchange.js'
 import { FastPath } from './fast-path.js'
 import { HandOver } from './hand-over.js'
 import { HandlerTransaction } from './handler-transaction.js'
 import { Inserter } from './insert.js'
 import { Joining } from './joining.js'
+import { planOf } from './migrate.js'
 import { Names } from './names.js'
 import { deskNeeds } from './needs.js'
 import { News, signalsOf } from './news.js'
-import { type CompiledOptions, compileOptions, type PostgresOptions, type Timeouts } from './options.js'
 import { Prompt } from './prompt.js'
 import { Reader } from './read.js'
 import { Slots } from './slots.js'
 import { Upkeep } from './upkeep.js'
-import { WakeUps } from './wake-ups.js'
 
-export type { PostgresOptions } from './options.js'
+export type { PostgresOptions } from '../../databases/postgres/options.js'
 
 /** Said by the server of an id that exists. */
 const uniqueViolation = '23505'
@@ -96,7 +103,7 @@ interface Engine {
   readonly wakeUps: WakeUps
   readonly news: News
   readonly slots: Slots
-  readonly commits: CommitWatch
+  readonly commits: CommitWatch<CommitNews>
 }
 
 /** Jobs in a PostgreSQL database, beside the caller's own data. */
@@ -114,7 +121,7 @@ export class PostgresStore implements Store {
   readonly #opening = new Opening(() => this.#connect())
 
   constructor(options: PostgresOptions) {
-    this.#options = compileOptions(options)
+    this.#options = compileOptions(options, 'millrace')
     if (connections(this.#options) < 2)
       throw invalid(
         'poolSize',
@@ -130,7 +137,7 @@ export class PostgresStore implements Store {
 
   async #connect(): Promise<void> {
     const { schema, clock, patience } = this.#options
-    const connection = await openConnection(this.#options)
+    const connection = await openConnection(this.#options, planOf(schema))
     const subscribers = new Subscribers()
     const wakeUps = new WakeUps(connection, this.#options, (signal) => subscribers.tell(signal))
     const names = new Names(connection, schema)
@@ -167,7 +174,7 @@ export class PostgresStore implements Store {
       news,
       // One connection is left for all the rest.
       slots: new Slots(connections(this.#options) - 1, patience),
-      commits: new CommitWatch(connection, (told) => void this.#committed(told).catch(() => {})),
+      commits: new CommitWatch(connection, both, (told) => void this.#committed(told).catch(() => {})),
     }
     await wakeUps.start()
   }

@@ -1,14 +1,14 @@
 import type { JobState, NewJob } from '../../core/job.js'
 import type { InsertResult } from '../../core/store.js'
+import type { Connection } from '../../databases/postgres/connection.js'
+import { sqlState } from '../../databases/postgres/errors.js'
+import { bind, type Value } from '../../databases/postgres/literal.js'
+import type { Queryable } from '../../databases/postgres/transaction.js'
+import type { Query } from '../../databases/postgres/tx/library.js'
 import { carefulBatches } from '../page/desk-insert.js'
 import { separator } from '../page/separator.js'
-import type { Connection } from './connection.js'
-import { sqlState } from './errors.js'
-import { bind, type Value } from './literal.js'
+import { inSchema } from './in-schema.js'
 import type { KindName, Names } from './names.js'
-import { inSchema } from './schema.js'
-import type { Queryable } from './transaction.js'
-import type { Query } from './tx/library.js'
 
 /** Nothing but its queue can hold it up, and its end means nothing to others. */
 export function isPlain(job: NewJob): boolean {

@@ -1,14 +1,14 @@
 import type { NewFamily, ParentLink } from '../../core/family.js'
 import type { NewJob } from '../../core/job.js'
+import type { Connection } from '../../databases/postgres/connection.js'
 import { newLink } from '../ledger/joining.js'
 import { familyText, onlyParent } from '../page/job-row.js'
 import { writeLink } from '../page/links.js'
 import { separator } from '../page/separator.js'
 import { areAlike } from './alike.js'
-import type { Connection } from './connection.js'
+import { inSchema } from './in-schema.js'
 import { type Inserted, insertedPending, isPlainAmongOthers } from './insert.js'
 import type { Names } from './names.js'
-import { inSchema } from './schema.js'
 
 /** Adds children to a job that waits for others in one statement, where they differ in nothing but their inputs. */
 export class Joining {

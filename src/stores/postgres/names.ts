@@ -1,6 +1,6 @@
+import type { Connection } from '../../databases/postgres/connection.js'
 import { kindKey } from '../page/kinds.js'
-import type { Connection } from './connection.js'
-import { inSchema } from './schema.js'
+import { inSchema } from './in-schema.js'
 
 interface Named {
   readonly kind: number

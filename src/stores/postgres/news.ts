@@ -1,7 +1,7 @@
 import type { Signal } from '../../core/store.js'
+import type { WakeUps } from '../../databases/postgres/wake-ups.js'
 import type { Subscribers } from '../page/subscribers.js'
 import type { Exchanger } from './exchange.js'
-import type { WakeUps } from './wake-ups.js'
 
 /** Tells this process what has happened, and others what they cannot see by themselves. */
 export class News {

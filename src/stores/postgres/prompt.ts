@@ -1,12 +1,12 @@
 import type { NewJob } from '../../core/job.js'
 import type { ExchangeRequest, ExchangeResult } from '../../core/store.js'
+import type { Connection } from '../../databases/postgres/connection.js'
+import type { WakeUps } from '../../databases/postgres/wake-ups.js'
 import { Boarding } from '../page/boarding.js'
 import type { Subscribers } from '../page/subscribers.js'
-import type { Connection } from './connection.js'
 import type { Exchanger } from './exchange.js'
 import type { HandOver } from './hand-over.js'
 import type { Inserted, Inserter } from './insert.js'
-import type { WakeUps } from './wake-ups.js'
 
 export interface Sent extends Inserted {
   /** Other processes have been told, or need not be: all that is ready has been taken. */

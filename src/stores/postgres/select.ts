@@ -2,9 +2,9 @@ import { MillraceError, show } from '../../core/errors.js'
 import { isFinal, type JobState } from '../../core/job.js'
 import { markOf } from '../../core/search.js'
 import type { JobFilter, JobQuery } from '../../core/store.js'
+import type { Value } from '../../databases/postgres/literal.js'
 import { stateNumbers } from '../page/job-row.js'
 import { causeMark } from '../page/marks.js'
-import type { Value } from './literal.js'
 
 /** A place in a state's order: rank and position; line and position; or position alone. */
 type Place = readonly [number, number, number, number]

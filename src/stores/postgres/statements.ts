@@ -1,7 +1,7 @@
 import type { JobState } from '../../core/job.js'
+import { bind, type Value } from '../../databases/postgres/literal.js'
 import { budgets, listFunction, lists, planned, plannedFunction } from './functions.js'
-import { bind, type Value } from './literal.js'
-import { partsOf } from './schema.js'
+import { partsOf } from './in-schema.js'
 import { load, select } from './sql.generated.js'
 
 /** What goes through the jobs of a state, in the order of the list; see select.sql. */

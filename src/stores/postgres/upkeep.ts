@@ -1,6 +1,6 @@
 import type { SweepRequest } from '../../core/store.js'
-import type { Connection } from './connection.js'
-import { inSchema } from './schema.js'
+import type { Connection } from '../../databases/postgres/connection.js'
+import { inSchema } from './in-schema.js'
 import { fold, workers } from './sql.generated.js'
 
 /** Milliseconds between two times that counts are added up. */

@@ -5,7 +5,7 @@ import { noQuarantine } from '../../core/traffic/quarantine.js'
 import { noStarts } from '../../core/traffic/rate.js'
 import { noSpan } from '../../core/traffic/set-back.js'
 import { type GateRef, ownerOf, type TrafficSettings } from '../../core/traffic/settings.js'
-import type { Database } from './connection.js'
+import type { Database } from '../../databases/sqlite/connection.js'
 import { parse } from './parse.js'
 import { traffic as sql } from './sql.generated.js'
 

@@ -39,11 +39,6 @@ import type {
   SweepRequest,
 } from '../../core/store.js'
 import { allTaken } from '../../core/traffic/admit.js'
-import { systemClock } from '../../system/clock.js'
-import { Opening } from '../../system/opening.js'
-import { makeCancel } from './cancel.js'
-import { makeClaim } from './claim.js'
-import { makeConfigure } from './configure.js'
 import {
   type Connection,
   type ConnectionOptions,
@@ -52,7 +47,12 @@ import {
   openConnection,
   patiently,
   storeError,
-} from './connection.js'
+} from '../../databases/sqlite/connection.js'
+import { systemClock } from '../../system/clock.js'
+import { Opening } from '../../system/opening.js'
+import { makeCancel } from './cancel.js'
+import { makeClaim } from './claim.js'
+import { makeConfigure } from './configure.js'
 import { makeDoom, makeDoomMark } from './doom.js'
 import { makeExtend, makeWriteHeld, makeWriteReport } from './extend.js'
 import { makeGuard } from './guard.js'
@@ -63,6 +63,7 @@ import { makeRead, makeReadGates } from './read.js'
 import { makeReadSchedules, makeSchedule } from './schedule.js'
 import { makeRemove, makeSettle } from './settle.js'
 import { makeSignal } from './signal.js'
+import { migrations } from './sql.generated.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
 import { Transactions } from './transaction.js'
@@ -81,6 +82,8 @@ export interface SqliteOptions {
   readonly integrityCheck?: 'quick' | 'full' | 'off'
   readonly clock?: Clock
 }
+
+const plan = { table: 'millrace_schema', migrations }
 
 export function sqliteStore(options: SqliteOptions): SqliteStore {
   return new SqliteStore(options)
@@ -113,7 +116,7 @@ export class SqliteStore implements Store {
   }
 
   async #connect(): Promise<void> {
-    this.#engine = makeEngine(await openConnection(this.#options), this.#clock, this.#options)
+    this.#engine = makeEngine(await openConnection(this.#options, plan), this.#clock, this.#options)
   }
 
   async close(): Promise<void> {

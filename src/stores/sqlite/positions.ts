@@ -1,4 +1,4 @@
-import type { Database } from './connection.js'
+import type { Database } from '../../databases/sqlite/connection.js'
 
 /** Where jobs stand in line: side by side, or, with a list, here and there between two of them. */
 export interface Positions {

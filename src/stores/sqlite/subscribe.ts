@@ -1,35 +1,29 @@
 import type { ClaimedJob } from '../../core/job.js'
 import type { Held, Settlement, Signal } from '../../core/store.js'
 import type { BreakerPhase } from '../../core/traffic/breaker.js'
+import { Changes } from '../../databases/sqlite/changes.js'
+import type { Connection } from '../../databases/sqlite/connection.js'
 import { attempt } from '../../system/attempt.js'
-import type { Connection } from './connection.js'
 
 /**
- * Wake-ups. What this process does is told after its commit; what others do shows as a change of
- * `data_version`, which is polled every few milliseconds under work and every 100 ms when idle.
+ * Wake-ups. What this process does is told after its commit; what others do shows as a change of the file.
  */
 export class Signals {
   readonly #connection: Connection
   readonly #listeners = new Set<(signal: Signal) => void>()
-  readonly #dataVersion
+  readonly #changes: Changes
   #readyQueues = new Set<string>()
   #soonest = Number.POSITIVE_INFINITY
   #scheduled = false
-  #timer: NodeJS.Timeout | undefined
-  #seen = 0
-  #pause = shortest
 
   constructor(connection: Connection) {
     this.#connection = connection
-    this.#dataVersion = connection.db.prepare<[], number>('PRAGMA data_version').pluck()
+    this.#changes = new Changes(connection, () => this.#tell({ type: 'changed' }))
   }
 
   subscribe(listener: (signal: Signal) => void): () => void {
     this.#listeners.add(listener)
-    if (this.#timer === undefined) {
-      this.#seen = this.#dataVersion.get() as number
-      this.#poll()
-    }
+    this.#changes.start()
     return () => {
       this.#listeners.delete(listener)
       if (this.#listeners.size === 0) this.stop()
@@ -37,8 +31,7 @@ export class Signals {
   }
 
   stop(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#changes.stop()
   }
 
   ready(queue: string): void {
@@ -109,32 +102,4 @@ export class Signals {
   #tell(signal: Signal): void {
     for (const listener of this.#listeners) attempt(listener, signal)
   }
-
-  /** A file that cannot be read at this moment has not changed, as far as anyone can tell. */
-  #version(): number {
-    try {
-      return this.#dataVersion.get() as number
-    } catch {
-      return this.#seen
-    }
-  }
-
-  #poll(): void {
-    this.#timer = setTimeout(() => {
-      if (!this.#connection.db.open) return
-      const version = this.#version()
-      if (version === this.#seen) {
-        this.#pause = Math.min(longest, this.#pause * 1.5)
-      } else {
-        this.#seen = version
-        this.#pause = shortest
-        this.#tell({ type: 'changed' })
-      }
-      this.#poll()
-    }, this.#pause)
-    this.#timer.unref()
-  }
 }
-
-const shortest = 2
-const longest = 100

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.js'
 import type { NewFamily } from '../../core/family.js'
 import { type JobState, jobStates, type NewJob } from '../../core/job.js'
 import { type TotalName, totalNames } from '../../core/lifecycle.js'
-import type { Database } from './connection.js'
+import type { Database } from '../../databases/sqlite/connection.js'
 import { tables as sql } from './sql.generated.js'
 
 /** What jobs that were enqueued alike have in common. */

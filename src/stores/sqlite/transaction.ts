@@ -23,7 +23,7 @@ import {
   openBeside,
   patiently,
   storeError,
-} from './connection.js'
+} from '../../databases/sqlite/connection.js'
 import { makeDoomMark } from './doom.js'
 import { makeWriteHeld, makeWriteReport } from './extend.js'
 import { makeInserting, type ToldOfInserts } from './inserting.js'

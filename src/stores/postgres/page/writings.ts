@@ -1,8 +1,8 @@
+import { Json, type Value } from '../../../databases/postgres/literal.js'
 import { newToken } from '../../../system/ids.js'
 import type { StoredJob } from '../../page/job-row.js'
 import type { LinkRow } from '../../page/links.js'
 import { separator } from '../../page/separator.js'
-import { Json, type Value } from '../literal.js'
 
 /** A statement of write.sql with its values. */
 export interface Writing {

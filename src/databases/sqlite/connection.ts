@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import type BetterSqlite3 from 'better-sqlite3'
 import { type ErrorCode, MillraceError } from '../../core/errors.js'
 import { commit } from '../../system/turn.js'
-import { migrate } from './migrate.js'
+import { migrate, type SchemaPlan } from './migrate.js'
 
 export type Database = BetterSqlite3.Database
 
@@ -152,7 +152,7 @@ export class Connection {
   }
 }
 
-export async function openConnection(options: ConnectionOptions): Promise<Connection> {
+export async function openConnection(options: ConnectionOptions, plan: SchemaPlan): Promise<Connection> {
   refuseNetworkFile(options.file)
   const Database = await loadDriver()
   let db: Database
@@ -170,7 +170,7 @@ export async function openConnection(options: ConnectionOptions): Promise<Connec
     )
   }
   try {
-    await prepare(db, options)
+    await prepare(db, options, plan)
     return new Connection(db, options)
   } catch (error) {
     db.close()
@@ -191,7 +191,7 @@ export async function openBeside({ file, synchronous, busyTimeout }: ConnectionO
 
 const checkpointing = 'wal_autocheckpoint = 4000'
 
-async function prepare(db: Database, options: ConnectionOptions): Promise<void> {
+async function prepare(db: Database, options: ConnectionOptions, plan: SchemaPlan): Promise<void> {
   // Another process may be switching the file to WAL or migrating it at this moment.
   await patiently(options.busyTimeout, () => {
     refuseOldLibrary(db)
@@ -208,7 +208,7 @@ async function prepare(db: Database, options: ConnectionOptions): Promise<void> 
     db.pragma('temp_store = memory')
     db.pragma('foreign_keys = off')
     db.pragma(checkpointing)
-    migrate(db, options.file)
+    migrate(db, options.file, plan)
   })
   if (options.integrityCheck !== 'off') {
     const check = options.integrityCheck === 'full' ? 'integrity_check(1)' : 'quick_check(1)'

@@ -12,7 +12,7 @@ export interface PostgresOptions {
    * larger than the number of transactions that enqueue at a time: some of these need a second connection for a moment.
    */
   readonly pool?: PgPool
-  /** Where the tables are; made when it does not exist. @default 'millrace' */
+  /** Where the tables are; made when it does not exist. @default 'millrace', or the name of what they are for */
   readonly schema?: string
   /** Connections at most, besides the one that listens; of `url` only. @default 10 */
   readonly poolSize?: number
@@ -55,7 +55,6 @@ export interface Timeouts {
 }
 
 const defaults = {
-  schema: 'millrace',
   poolSize: 10,
   patience: '30s',
   statementTimeout: '10s',
@@ -64,9 +63,9 @@ const defaults = {
   listen: true,
 } as const
 
-const known = [...Object.keys(defaults), 'url', 'pool', 'clock']
+const known = [...Object.keys(defaults), 'url', 'pool', 'schema', 'clock']
 
-export function compileOptions(raw: PostgresOptions): CompiledOptions {
+export function compileOptions(raw: PostgresOptions, schema: string): CompiledOptions {
   noUnknown(raw, known, 'postgres')
   const given = withDefaults(raw)
   checkTarget(raw)
@@ -74,7 +73,7 @@ export function compileOptions(raw: PostgresOptions): CompiledOptions {
   return {
     url: raw.url,
     pool: raw.pool,
-    schema: checkSchema(given.schema),
+    schema: checkSchema(raw.schema ?? schema),
     poolSize: integer(given.poolSize, 'poolSize', 1, 1000),
     patience: milliseconds(given.patience, 'patience'),
     timeouts: compileTimeouts(given),
@@ -85,7 +84,6 @@ export function compileOptions(raw: PostgresOptions): CompiledOptions {
 
 function withDefaults(raw: PostgresOptions) {
   return {
-    schema: raw.schema ?? defaults.schema,
     poolSize: raw.poolSize ?? defaults.poolSize,
     patience: raw.patience ?? defaults.patience,
     statementTimeout: raw.statementTimeout ?? defaults.statementTimeout,

@@ -1,7 +1,6 @@
 /** Names that are made of the schema's: so that two systems in one database never meet. */
 import { createHash } from 'node:crypto'
 import { invalid } from '../../core/options.js'
-import { functionSet, settings } from './functions.js'
 
 const longest = 48
 
@@ -16,28 +15,6 @@ export function checkSchema(name: string): string {
   if (/^(pg_|information_schema$)/i.test(name))
     throw invalid('schema', name, 'a name that PostgreSQL does not keep for itself')
   return name
-}
-
-/** A statement or a migration for this schema. */
-export function inSchema(sql: string, schema: string): string {
-  return Object.entries(partsOf(schema)).reduce(
-    (text, [part, value]) => text.replaceAll(`{${part}}`, value),
-    sql,
-  )
-}
-
-/**
- * What stands in statements in braces: the schema's quoted name, the numbers of locks, which functions are called, and what
- * these run under.
- */
-export function partsOf(schema: string) {
-  return {
-    schema: quote(schema),
-    barrier: lockKey(schema, 'barrier'),
-    desk: lockKey(schema, 'desk'),
-    set: functionSet,
-    ...settings,
-  }
 }
 
 export function quote(name: string): string {

@@ -6,7 +6,7 @@
 import { setMaxListeners } from 'node:events'
 import { checkServer } from './check-server.js'
 import { isLost } from './errors.js'
-import { migrate } from './migrate.js'
+import { migrate, type SchemaPlan } from './migrate.js'
 import type { CompiledOptions, Timeouts } from './options.js'
 import { type ClientPool, makePool } from './pool.js'
 import { retrying } from './retry.js'
@@ -24,11 +24,11 @@ export interface Effort {
 }
 
 /** Waits for a server that is not there yet, and brings its schema up to date. */
-export async function openConnection(options: CompiledOptions): Promise<Connection> {
+export async function openConnection(options: CompiledOptions, plan: SchemaPlan): Promise<Connection> {
   const connection = new Connection(await makePool(options), options)
   try {
     await checkServer(connection)
-    await migrate(connection, options.schema)
+    await migrate(connection, plan)
     return connection
   } catch (error) {
     await connection.close()

@@ -1,20 +1,27 @@
 import { MillraceError } from '../../core/errors.js'
 import type { Database } from './connection.js'
-import { migrations } from './sql.generated.js'
+
+/** What tables a file should have. */
+export interface SchemaPlan {
+  /** Has the version; made by the first migration. `user_version` belongs to the caller, whose tables may share the file. */
+  readonly table: string
+  /** In order, without gaps. */
+  readonly migrations: readonly { readonly version: number; readonly sql: string }[]
+}
 
 /** Brings the file to this version's schema, forward only. Safe when many processes start at once. */
-export function migrate(db: Database, file: string): void {
+export function migrate(db: Database, file: string, { table, migrations }: SchemaPlan): void {
   const latest = migrations.at(-1)?.version ?? 0
-  if (version(db) === latest) return
+  if (version(db, table) === latest) return
   db.exec('BEGIN IMMEDIATE')
   try {
     // Read again under the lock: another process may have migrated in between.
-    const current = version(db)
+    const current = version(db, table)
     if (current > latest) throw tooNew(file, current, latest)
     for (const migration of migrations) {
       if (migration.version > current) db.exec(migration.sql)
     }
-    db.prepare('UPDATE millrace_schema SET version = ?').run(latest)
+    db.prepare(`UPDATE ${table} SET version = ?`).run(latest)
     db.exec('COMMIT')
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK')
@@ -22,12 +29,9 @@ export function migrate(db: Database, file: string): void {
   }
 }
 
-/** Kept in a table of its own: `user_version` belongs to the caller, whose tables may share the file. */
-function version(db: Database): number {
-  const table = db
-    .prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'millrace_schema'")
-    .get()
-  return table === undefined ? 0 : (db.prepare('SELECT version FROM millrace_schema').pluck().get() as number)
+function version(db: Database, table: string): number {
+  const exists = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table)
+  return exists === undefined ? 0 : (db.prepare(`SELECT version FROM ${table}`).pluck().get() as number)
 }
 
 function tooNew(file: string, current: number, latest: number): MillraceError {

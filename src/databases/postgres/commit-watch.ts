@@ -1,44 +1,41 @@
 /**
- * Watches transactions of callers that brought jobs: nobody else tells other processes when these commit. Only lowers
+ * Watches transactions of callers that brought something: nobody else tells other processes when these commit. Only lowers
  * latency: one that is not watched, because there are too many or it takes too long, is found by workers that poll.
  */
 import type { Connection } from './connection.js'
 import { sqlState } from './errors.js'
 
-/** What there is to tell of a transaction that has committed. */
-export interface CommitNews {
-  /** Queues that have jobs now. */
-  readonly ready: ReadonlySet<string>
-  /** Milliseconds until the first of the others is due. */
-  readonly soonest: number | undefined
-  /** Rows that the desk has to admit. */
-  readonly arrivals: number
-}
-
-interface Watched {
+interface Watched<News> {
   readonly since: number
   lookAt: number
-  news: CommitNews
+  news: News
 }
 
-export class CommitWatch {
+export class CommitWatch<News> {
   readonly #connection: Connection
-  readonly #onCommit: (news: CommitNews) => void
+  readonly #onCommit: (news: News) => void
+  readonly #both: (earlier: News, later: News) => News
   /** By the id of the transaction, the oldest first. */
-  readonly #watched = new Map<string, Watched>()
+  readonly #watched = new Map<string, Watched<News>>()
   #timer: NodeJS.Timeout | undefined
   #nextLook = Number.POSITIVE_INFINITY
   #looking = false
 
-  constructor(connection: Connection, onCommit: (news: CommitNews) => void) {
+  /** `both`: what there is to tell of a transaction that brought one and then the other. */
+  constructor(
+    connection: Connection,
+    both: (earlier: News, later: News) => News,
+    onCommit: (news: News) => void,
+  ) {
     this.#connection = connection
+    this.#both = both
     this.#onCommit = onCommit
   }
 
-  watch(xid: string, news: CommitNews): void {
+  watch(xid: string, news: News): void {
     const known = this.#watched.get(xid)
     if (known !== undefined) {
-      known.news = both(known.news, news)
+      known.news = this.#both(known.news, news)
       return
     }
     const since = performance.now()
@@ -130,16 +127,4 @@ const invalidParameter = '22023'
 const statuses = {
   name: 'millrace_commits',
   text: 'SELECT xid, pg_xact_status(xid::xid8) AS status FROM unnest($1::text[]) xid',
-}
-
-function both(a: CommitNews, b: CommitNews): CommitNews {
-  return {
-    ready: new Set([...a.ready, ...b.ready]),
-    soonest: least(a.soonest, b.soonest),
-    arrivals: a.arrivals + b.arrivals,
-  }
-}
-
-function least(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 }
