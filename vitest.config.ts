@@ -23,6 +23,7 @@ export default defineConfig({
     projects: [
       project('unit', ['test/unit']),
       project('examples', ['test/examples']),
+      project('brokers', ['test/brokers']),
       // What every engine does, what those do that processes can share, and what only this one does.
       ...engines.map((engine) =>
         project(engine, foldersOf(engine), { MILLRACE_TEST_ENGINE: engine }, servers[engine]),
@@ -34,7 +35,9 @@ export default defineConfig({
 /** A cluster runs the same code as one server does, so it repeats what goes through the store, and no more. */
 function foldersOf(engine: string): string[] {
   if (engine === 'redis-cluster') return ['test/engine/{conformance,traffic,flows-*}']
-  return ['test/engine', ...(engine === 'memory' ? [] : ['test/processes']), `test/${engine}`]
+  const shared = engine === 'memory' ? [] : ['test/processes']
+  const patterns = ['memory', 'sqlite', 'postgres'].includes(engine) ? ['test/events', 'test/outbox'] : []
+  return ['test/engine', ...shared, ...patterns, `test/${engine}`]
 }
 
 function project(

@@ -1,23 +1,22 @@
-// Embeds src/stores/<engine>/{sql,lua}/ as src/stores/<engine>/{sql,lua}.generated.ts, so that the package
-// reads no files at run time. One file per verb: claim.sql becomes `claim`, an object with one statement for
+// Embeds the folders `sql` and `lua` of each engine, such as src/stores/sqlite/sql/, as sql.generated.ts and
+// lua.generated.ts beside them, so that the package reads no files at run time. One file per verb: claim.sql becomes `claim`, an object with one statement for
 // each line `-- :name`, or a plain text where there is no such line. migrations/001_init.sql becomes the
 // first entry of `migrations`.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { writeGenerated } from './generated.mjs'
 
-const STORES = 'src/stores'
+/** Where engines are. */
+const HOMES = ['src/stores', 'src/outbox/stores', 'src/events/logs']
 
-const folders = readdirSync(STORES)
+const folders = HOMES.filter(existsSync)
+  .flatMap((home) => readdirSync(home).map((engine) => join(home, engine)))
   .flatMap((engine) => ['sql', 'lua'].map((language) => ({ engine, language })))
-  .filter(({ engine, language }) => existsSync(join(STORES, engine, language)))
-if (folders.length === 0) throw new Error(`no ${STORES}/<engine>/sql folder found`)
+  .filter(({ engine, language }) => existsSync(join(engine, language)))
+if (folders.length === 0) throw new Error(`no folder of SQL found in ${HOMES.join(', ')}`)
 
 for (const { engine, language } of folders) {
-  writeGenerated(
-    join(STORES, engine, `${language}.generated.ts`),
-    embed(join(STORES, engine, language), language),
-  )
+  writeGenerated(join(engine, `${language}.generated.ts`), embed(join(engine, language), language))
 }
 
 function embed(folder, language) {

@@ -12,7 +12,7 @@ const report = join(folder, 'report.json')
 
 const code = await vitest([
   'run',
-  ...['unit', 'examples', ...chosen].map((name) => `--project=${name}`),
+  ...['unit', 'examples', 'brokers', ...chosen].map((name) => `--project=${name}`),
   '--reporter=default',
   '--reporter=json',
   `--outputFile.json=${report}`,
