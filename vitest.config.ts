@@ -36,8 +36,9 @@ export default defineConfig({
 function foldersOf(engine: string): string[] {
   if (engine === 'redis-cluster') return ['test/engine/{conformance,traffic,flows-*}']
   const shared = engine === 'memory' ? [] : ['test/processes']
-  const patterns = ['memory', 'sqlite', 'postgres'].includes(engine) ? ['test/events', 'test/outbox'] : []
-  return ['test/engine', ...shared, ...patterns, `test/${engine}`]
+  const events = ['memory', 'sqlite', 'postgres'].includes(engine) ? ['test/events'] : []
+  const outbox = ['sqlite', 'postgres'].includes(engine) ? ['test/outbox'] : []
+  return ['test/engine', ...shared, ...events, ...outbox, `test/${engine}`]
 }
 
 function project(

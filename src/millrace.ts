@@ -23,11 +23,11 @@ import { type AnyJob, checkDefinition, type EnqueueOptions, type JobDefinition }
 import type { Duration } from './core/duration.js'
 import { MillraceError } from './core/errors.js'
 import { Emitter, type EventName, type Listener, type MillraceEvents } from './core/events.js'
-import { type JobState, jobStates } from './core/job.js'
+import { type JobState, jobStates, type NewJob } from './core/job.js'
 import { integer, invalid, jobId, name, noUnknown, oneOf, time } from './core/options.js'
 import type { AnyNode } from './core/plan.js'
 import type { FieldFilter } from './core/search.js'
-import type { Store } from './core/store.js'
+import type { InsertResult, Store } from './core/store.js'
 import { compileQueue, type QueueOptions, type RateOptions } from './core/traffic/options.js'
 import { checkStore, storeFromUrl } from './store-url.js'
 import { systemClock } from './system/clock.js'
@@ -137,6 +137,15 @@ export class Millrace {
     options?: Omit<EnqueueOptions, 'id'>,
   ): Promise<JobHandle<R>[]> {
     return this.added(this.#enqueuer.enqueueMany(job, inputs, options))
+  }
+
+  /**
+   * Adds jobs that were made elsewhere, as a relay of an outbox does: all checks have been made. Nobody waits for room
+   * in a full queue: what became of each is in its result.
+   */
+  async insert(jobs: readonly NewJob[]): Promise<InsertResult[]> {
+    await this.#runtime.ready()
+    return this.#enqueuer.insert(jobs)
   }
 
   /**

@@ -164,6 +164,18 @@ export class Enqueuer {
     return inserted.then(([result]) => this.#handle(added, result as InsertResult))
   }
 
+  /** Jobs that are made already, by whoever hears of each of them what became of it. */
+  async insert(jobs: readonly NewJob[]): Promise<InsertResult[]> {
+    const results: InsertResult[] = []
+    for (let i = 0; i < jobs.length; i = results.length) {
+      const texts = jobs.slice(i, i + atATime.jobs).map(({ input }) => input)
+      const batch = jobs.slice(i, i + countFrom(texts, 0))
+      results.push(...(await this.#runtime.store.insert(batch)))
+      for (let k = 0; k < batch.length; k++) this.#tell(batch[k] as NewJob, results[i + k] as InsertResult)
+    }
+    return results
+  }
+
   /** A job that is made already. */
   async add<R>(job: NewJob): Promise<JobHandle<R>> {
     const insert = async () => [await this.#insert(job)]
@@ -251,7 +263,12 @@ export class Enqueuer {
     return results
   }
 
-  #handle<R>(added: NewJob, { status, id = added.id }: InsertResult): JobHandle<R> {
+  #handle<R>(added: NewJob, result: InsertResult): JobHandle<R> {
+    this.#tell(added, result)
+    return this.#inspector.handle<R>(result.id ?? added.id, result.status as EnqueueStatus)
+  }
+
+  #tell(added: NewJob, { status, id = added.id }: InsertResult): void {
     const { name, queue } = added
     const { events } = this.#runtime
     if (status === 'shed' || status === 'deferred') {
@@ -260,7 +277,6 @@ export class Enqueuer {
     } else if (events.wants('enqueued')) {
       events.emit('enqueued', { id, name, queue, duplicate: status === 'duplicate' })
     }
-    return this.#inspector.handle<R>(id, status as EnqueueStatus)
   }
 }
 

@@ -21,14 +21,17 @@ import { newId } from '../system/ids.js'
 import type { Placement } from './placement.js'
 import type { Runtime } from './runtime.js'
 
+/** What it takes to make a job. */
+export type Maker = Pick<Runtime, 'codec' | 'clock' | 'limits'>
+
 /** The text of an input that its schema has accepted. */
-export function encodeInput(runtime: Runtime, input: unknown): string {
+export function encodeInput(runtime: Maker, input: unknown): string {
   return runtime.codec.encode(input, 'input', runtime.limits.payload)
 }
 
 /** What a store needs to know of a job. */
 export function newJob(
-  runtime: Runtime,
+  runtime: Maker,
   job: AnyJob,
   input: string,
   place: Placement | undefined,
@@ -79,7 +82,7 @@ export interface PlainKind extends Pick<AnyJob, 'name' | 'evolution' | 'unwinds'
 
 /** As its definition says, and nothing else. */
 export function plainJob(
-  runtime: Runtime,
+  runtime: Maker,
   { name, policy, evolution, unwinds }: PlainKind,
   input: string,
   place: Placement | undefined,

@@ -77,38 +77,40 @@ export interface MillraceEvents {
 export type EventName = keyof MillraceEvents
 export type Listener<E extends EventName> = (event: MillraceEvents[E]) => void
 
+type Trouble = MillraceEvents['error']
+
 /** A minimal emitter. A listener that throws becomes an `error` event: it cannot harm the work it watches. */
-export class Emitter {
-  #listeners = new Map<EventName, Set<Listener<EventName>>>()
-  #unheard: Listener<'error'>
+export class Emitter<Events extends { error: Trouble } = MillraceEvents> {
+  readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>()
+  readonly #unheard: (trouble: Trouble) => void
 
   /** `unheard` gets the errors that no listener wants. */
-  constructor(unheard: Listener<'error'>) {
+  constructor(unheard: (trouble: Trouble) => void) {
     this.#unheard = unheard
   }
 
-  on<E extends EventName>(name: E, listener: Listener<E>): () => void {
+  on<E extends keyof Events>(name: E, listener: (event: Events[E]) => void): () => void {
     const set = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, set)
-    set.add(listener as Listener<EventName>)
-    return () => set.delete(listener as Listener<EventName>)
+    set.add(listener)
+    return () => set.delete(listener)
   }
 
   /** Callers on the hot path ask first, so that an event nobody wants is never built. */
-  wants(name: EventName): boolean {
+  wants(name: keyof Events): boolean {
     const set = this.#listeners.get(name)
     return set !== undefined && set.size > 0
   }
 
-  emit<E extends EventName>(name: E, event: MillraceEvents[E]): void {
-    if (name === 'error' && !this.wants('error')) return this.#unheard(event as MillraceEvents['error'])
+  emit<E extends keyof Events>(name: E, event: Events[E]): void {
+    if (name === 'error' && !this.wants('error')) return this.#unheard(event as Trouble)
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
-        ;(listener as Listener<E>)(event)
+        ;(listener as (event: Events[E]) => void)(event)
       } catch (error) {
-        const report =
-          name === 'error' ? this.#unheard : (e: MillraceEvents['error']) => this.emit('error', e)
-        report({ error, during: `listener of '${name}'` })
+        const trouble = { error, during: `listener of '${String(name)}'` }
+        if (name === 'error') this.#unheard(trouble)
+        else this.emit('error', trouble as Events['error'])
       }
     }
   }

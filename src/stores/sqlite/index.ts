@@ -1,10 +1,6 @@
-import { resolve } from 'node:path'
 import type { Clock } from '../../core/clock.js'
-import { type Duration, milliseconds } from '../../core/duration.js'
-import { MillraceError } from '../../core/errors.js'
 import type { GuardRequest, GuardResult } from '../../core/guard.js'
 import type { JobRecord, JobTrail, NewJob } from '../../core/job.js'
-import { invalid, noUnknown } from '../../core/options.js'
 import type { ScheduleChange, ScheduleResult } from '../../core/schedule.js'
 import type { NewSignal } from '../../core/step.js'
 import type {
@@ -39,6 +35,7 @@ import type {
   SweepRequest,
 } from '../../core/store.js'
 import { allTaken } from '../../core/traffic/admit.js'
+import { atomically, callersDatabase } from '../../databases/sqlite/callers.js'
 import {
   type Connection,
   type ConnectionOptions,
@@ -48,7 +45,7 @@ import {
   patiently,
   storeError,
 } from '../../databases/sqlite/connection.js'
-import { systemClock } from '../../system/clock.js'
+import { compileOptions, type SqliteOptions } from '../../databases/sqlite/options.js'
 import { Opening } from '../../system/opening.js'
 import { makeCancel } from './cancel.js'
 import { makeClaim } from './claim.js'
@@ -66,22 +63,9 @@ import { makeSignal } from './signal.js'
 import { migrations } from './sql.generated.js'
 import { Signals } from './subscribe.js'
 import { makeSweep } from './sweep.js'
-import { Transactions } from './transaction.js'
+import { HandlerTransactions } from './transaction.js'
 
-export interface SqliteOptions {
-  /** Path of the database file. It may hold the caller's own tables too. */
-  readonly file: string
-  /**
-   * `full` survives a power cut; `normal` may then lose the last commits. A crash of the process loses
-   * nothing in either. @default 'full'
-   */
-  readonly synchronous?: 'full' | 'normal'
-  /** How long a write waits for other processes. @default '30s' */
-  readonly busyTimeout?: Duration
-  /** Whether the file is examined when it opens; `full` reads all of it. @default 'off' */
-  readonly integrityCheck?: 'quick' | 'full' | 'off'
-  readonly clock?: Clock
-}
+export type { SqliteOptions } from '../../databases/sqlite/options.js'
 
 const plan = { table: 'millrace_schema', migrations }
 
@@ -100,15 +84,9 @@ export class SqliteStore implements Store {
   readonly #foreign = new WeakMap<Database, (jobs: readonly NewJob[]) => InsertResult[]>()
 
   constructor(options: SqliteOptions) {
-    noUnknown(options, ['file', 'synchronous', 'busyTimeout', 'integrityCheck', 'clock'], 'sqlite')
-    if (typeof options.file !== 'string' || options.file === '') throw invalid('file', options.file, 'a path')
-    this.#clock = options.clock ?? systemClock
-    this.#options = {
-      file: options.file,
-      synchronous: options.synchronous ?? 'full',
-      busyTimeout: milliseconds(options.busyTimeout ?? '30s', 'busyTimeout'),
-      integrityCheck: options.integrityCheck ?? 'off',
-    }
+    const { clock, ...connection } = compileOptions(options)
+    this.#clock = clock
+    this.#options = connection
   }
 
   open(): Promise<void> {
@@ -234,25 +212,7 @@ export class SqliteStore implements Store {
   /** The caller commits: no group, no signal; other connections notice by themselves. */
   #insertInto(tx: unknown, jobs: readonly NewJob[]): InsertResult[] {
     const engine = this.#open()
-    const db = tx as Database
-    if (typeof db?.prepare !== 'function' || db.inTransaction !== true) {
-      throw new MillraceError(
-        'STORE_REFUSED',
-        'tx must be a better-sqlite3 database inside a transaction of its own',
-        {
-          field: 'tx',
-        },
-      )
-    }
-    if (resolve(db.name) !== resolve(this.#options.file)) {
-      throw new MillraceError(
-        'STORE_REFUSED',
-        `tx is a connection to '${db.name}', but the jobs are in '${this.#options.file}'`,
-        {
-          field: 'tx',
-        },
-      )
-    }
+    const db = callersDatabase(tx, this.#options.file, 'the jobs are')
     let insert = engine.transactions.insertInto(db) ?? this.#foreign.get(db)
     if (insert === undefined) {
       insert = makeInserting(db, this.#clock, deaf).insertAtOnce
@@ -263,19 +223,6 @@ export class SqliteStore implements Store {
     } catch (error) {
       throw storeError(error)
     }
-  }
-}
-
-/** All or nothing, whatever the caller then does with its transaction. */
-function atomically<T>(db: Database, work: () => T): T {
-  db.exec('SAVEPOINT millrace')
-  try {
-    const result = work()
-    db.exec('RELEASE millrace')
-    return result
-  } catch (error) {
-    if (db.inTransaction) db.exec('ROLLBACK TO millrace; RELEASE millrace')
-    throw error
   }
 }
 
@@ -346,7 +293,7 @@ function makeEngine(connection: Connection, clock: Clock, options: ConnectionOpt
     configure: makeConfigure(tables, traffic, signals),
     acquire: (request: AcquireRequest) => traffic.acquire(request, clock.now()),
     guard: makeGuard(tables, signals),
-    transactions: new Transactions(
+    transactions: new HandlerTransactions(
       options,
       clock,
       (signal) => signals.tell(signal),

@@ -1,0 +1,21 @@
+export { Aside, type AsideList } from './aside.js'
+export { Inbox, type InboxOptions, type Once } from './inbox.js'
+export type { Message } from './message.js'
+export type { OutboxOptions, RelayPolicy } from './options.js'
+export { Outbox, type OutboxJobOptions, type PublishOptions, type RelayOptions } from './outbox.js'
+export type { Publisher, PublishResult } from './publisher.js'
+export { Relay, type RelayEvents } from './relay.js'
+export type {
+  AsideRow,
+  Claim,
+  ClaimRequest,
+  Kind,
+  NewRow,
+  OutboxFigures,
+  OutboxStore,
+  Row,
+  Verdict,
+} from './store.js'
+export { type PostgresOutbox, postgresOutbox } from './stores/postgres/index.js'
+export { type SqliteOutbox, sqliteOutbox } from './stores/sqlite/index.js'
+export type { JobTarget } from './target.js'

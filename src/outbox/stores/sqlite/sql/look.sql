@@ -1,0 +1,24 @@
+-- :waiting
+-- Of one kind, up to a number.
+SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_waiting WHERE kind = ? LIMIT ?)
+
+-- :oldest
+-- When the first row of a slot was written.
+SELECT at FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? ORDER BY seq LIMIT 1
+
+-- :held
+SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_hold LIMIT ?)
+
+-- :countAside
+SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_aside LIMIT ?)
+
+-- :aside
+SELECT position, kind, slot, id, key, topic, body, headers, at, aside_at AS asideAt, attempts, failure
+FROM millrace_outbox_aside WHERE position > ? ORDER BY position LIMIT ?
+
+-- :retry
+INSERT INTO millrace_outbox_waiting (kind, slot, id, key, topic, body, headers, at)
+SELECT kind, slot, id, key, topic, body, headers, at FROM millrace_outbox_aside WHERE id = ? ORDER BY position
+
+-- :discard
+DELETE FROM millrace_outbox_aside WHERE id = ?
