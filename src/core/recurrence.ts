@@ -122,16 +122,49 @@ function timeOfDayAfter(cron: string, tz: string, time: number): number | undefi
 }
 
 function nextRun(cron: string, tz: string, time: number): number | undefined {
-  return expressions.get(`${tz} ${cron}`).nextRun(new Date(time))?.getTime()
+  const after = new Date(time)
+  const runs = parts
+    .get(cron)
+    .flatMap((part) => expressions.get(`${tz} ${part}`).nextRun(after)?.getTime() ?? [])
+  return runs.length === 0 ? undefined : Math.min(...runs)
 }
+
+/**
+ * What croner is asked instead of an expression; the first of the answers holds. croner counts each month up to 31:
+ * if a day that February lacks matches, it goes on from that day of March, past the 1st or the 2nd though they match
+ * too. So February is asked for apart from the other months, unless all days or plain weekdays match.
+ */
+const parts = new Memo((cron) => {
+  const [minute, hour, day, month = '*', weekday = '*'] = cron.split(' ')
+  if (day === '*' && !/[#L]/i.test(weekday)) return [cron]
+  const months = monthsOf(month)
+  return [months.filter((number) => number === february), months.filter((number) => number !== february)]
+    .filter((some) => some.length > 0)
+    .map((some) => `${minute} ${hour} ${day} ${some.join()} ${weekday}`)
+    .filter((part) => expressions.get(`UTC ${part}`).nextRun(new Date(0)) !== null)
+})
+
+const february = 2
+
+/** As croner reads them. */
+function monthsOf(field: string): number[] {
+  const firsts = readExpression(`0 0 1 ${field} *`, 'UTC')
+  return twelve.filter((month) => firsts.match(new Date(Date.UTC(2000, month - 1))))
+}
+
+const twelve = Array.from({ length: 12 }, (_, i) => i + 1)
 
 /** To read an expression costs more than to find its next run. */
 const expressions = new Memo((key) => {
   const [tz = '', ...fields] = key.split(' ')
+  return readExpression(fields.join(' '), tz)
+})
+
+function readExpression(cron: string, tz: string): Cron {
   // Without a zone's name it takes half the time.
   const zone = tz === 'UTC' ? { utcOffset: 0 } : { timezone: tz }
-  return new Cron(fields.join(' '), { ...zone, mode: '5-part', paused: true })
-})
+  return new Cron(cron, { ...zone, mode: '5-part', paused: true })
+}
 
 export function compileRecurrence({ cron, every, tz, from, until }: RecurrenceOptions): Recurrence {
   if ((cron === undefined) === (every === undefined))
