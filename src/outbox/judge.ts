@@ -43,7 +43,7 @@ function verdictOn(delivery: Delivery, before: number, policy: JudgePolicy): Ver
   if (attempts >= policy.attempts) return { do: 'set aside', attempts, failure }
   const delay = backoffDelay(
     policy.backoff,
-    { attempt: attempts + 1, previous: 0, error: undefined },
+    { attempt: Math.max(1, attempts), previous: 0, error: undefined },
     policy.random,
   )
   return { do: 'hold', delay, attempts, failure }

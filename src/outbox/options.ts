@@ -3,7 +3,7 @@ import { bounds } from '../core/bounds.js'
 import type { Clock } from '../core/clock.js'
 import { type Codec, jsonCodec } from '../core/codec.js'
 import { type Duration, milliseconds } from '../core/duration.js'
-import { compileBackoff, integer, noUnknown, noUnknownIn } from '../core/options.js'
+import { compileBackoff, integer, noUnknown, noUnknownIn, oneOf } from '../core/options.js'
 import { systemClock } from '../system/clock.js'
 import type { OutboxStore } from './store.js'
 
@@ -58,6 +58,17 @@ export interface RelayPolicy {
   readonly attempts?: number
   /** Between these. @default { type: 'exponential', initialDelay: '1s', maxDelay: '5m', jitter: 'full' } */
   readonly backoff?: BackoffOptions
+  /**
+   * `replication`: PostgreSQL tells of rows as they are committed, from its write-ahead log, for high rates. It needs
+   * `wal_level = logical`, a role with REPLICATION, a direct connection and `npm install pg-logical-replication`. One relay
+   * at a time follows; others poll as soon as it does not. @default 'poll'
+   */
+  readonly source?: 'poll' | 'replication'
+  /**
+   * How many bytes of its log the server may keep for a relay that follows and falls behind; then it polls for a while, and
+   * the server lets go of them. @default 1 GiB
+   */
+  readonly maxLag?: number
   /** How long `stop` waits for what is under way. @default '10s' */
   readonly grace?: Duration
   /** Stops on SIGTERM and SIGINT. @default true */
@@ -71,6 +82,8 @@ export interface CompiledRelay {
   readonly timeout: number
   readonly attempts: number
   readonly backoff: CompiledBackoff
+  readonly source: 'poll' | 'replication'
+  readonly maxLag: number
   readonly grace: number
   readonly handleSignals: boolean
 }
@@ -82,6 +95,8 @@ export const relayPolicy = [
   'timeout',
   'attempts',
   'backoff',
+  'source',
+  'maxLag',
   'grace',
   'handleSignals',
 ] as const satisfies readonly (keyof RelayPolicy)[]
@@ -94,6 +109,8 @@ export function compileRelay(raw: RelayPolicy): CompiledRelay {
     timeout: atLeast(milliseconds(raw.timeout ?? '10s', 'timeout'), 'timeout', 10),
     attempts: integer(raw.attempts ?? 10, 'attempts', 1, bounds.attempts),
     backoff: compileBackoff(raw.backoff ?? {}),
+    source: oneOf(raw.source ?? 'poll', ['poll', 'replication'], 'source'),
+    maxLag: integer(raw.maxLag ?? 2 ** 30, 'maxLag', 2 ** 20, Number.MAX_SAFE_INTEGER),
     grace: milliseconds(raw.grace ?? '10s', 'grace'),
     handleSignals: raw.handleSignals ?? true,
   }

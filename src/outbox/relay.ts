@@ -10,6 +10,7 @@ import { type Duration, milliseconds } from '../core/duration.js'
 import { Emitter } from '../core/events.js'
 import { onShutdown } from '../system/signals.js'
 import { Alarm } from './alarm.js'
+import { Follower } from './follower.js'
 import { Health } from './health.js'
 import { judge, textOf } from './judge.js'
 import type { CompiledRelay } from './options.js'
@@ -24,6 +25,8 @@ export interface RelayEvents {
   held: { readonly kind: Kind; readonly id: string; readonly failure: string; readonly delay: number }
   /** A row was refused too often; `outbox.aside` has it. */
   aside: { readonly kind: Kind; readonly id: string; readonly failure: string; readonly attempts: number }
+  /** With source 'replication': the relay is told of rows as they are committed from now on, or looks for them again. */
+  following: { readonly kind: Kind; readonly on: boolean }
   /** The outbox or the target did not answer as it should; the relay goes on when it can. */
   error: { readonly error: unknown; readonly during: string }
 }
@@ -47,6 +50,7 @@ export class Relay {
   /** Ends what is under way. */
   readonly #asking = new Set<AbortController>()
   readonly #alarms: Alarm[] = []
+  readonly #followers: Follower[] = []
   #running: Promise<unknown> | undefined
   #forgetSignals = () => {}
 
@@ -70,13 +74,21 @@ export class Relay {
       const alarm = new Alarm()
       this.#alarms.push(alarm)
       const health = new Health(options.batch)
+      const follower = options.source === 'replication' ? this.#follower(target, health) : undefined
       const unsubscribe = store.subscribe((kind) => {
-        if (kind === undefined || kind === target.kind) alarm.ring()
+        if (kind !== undefined && kind !== target.kind) return
+        if (follower?.isFollowing !== true) alarm.ring()
       })
       this.#stopping.signal.addEventListener('abort', unsubscribe, { once: true })
-      return Array.from({ length: options.concurrency }, () => this.#relay(target, health, alarm))
+      const polling = Array.from({ length: options.concurrency }, () => this.#relay(target, health, alarm))
+      return follower === undefined ? polling : [...polling, follower.run(this.#stopping.signal)]
     })
     this.#running = Promise.all([...loops, this.#upkeep()])
+  }
+
+  /** Bytes that the server keeps for the one that follows, as of a few seconds ago; 0 when none does. */
+  get lag(): number {
+    return Math.max(0, ...this.#followers.map(({ lag }) => lag))
   }
 
   /** Claims no more, and waits for what is under way; what is left after `grace` goes back as it was. */
@@ -95,29 +107,49 @@ export class Relay {
   }
 
   async #relay(target: Target, health: Health, alarm: Alarm): Promise<void> {
-    const { poll } = this.#parts.options
+    const { store, history, options } = this.#parts
     let from = Math.floor(this.#parts.random() * slots)
     while (!this.#stopping.signal.aborted) {
       const { limit } = health
-      const rows = await this.#next(target, health, from)
+      const rows = await this.#next(target, health, (within) =>
+        store.claim({ kind: target.kind, limit, from, within, history }),
+      )
       const last = rows.at(-1)
       if (last !== undefined) from = (last.slot + 1) % slots
       // There may be more, and another loop may be asleep.
       if (rows.length >= limit) alarm.ring()
       if (health.failures > 0) await this.#rest(health.failures)
-      else if (rows.length === 0) await alarm.wait(poll)
+      else if (rows.length === 0) await alarm.wait(options.poll)
     }
   }
 
-  /** One batch. Whatever goes wrong is told, and the loop goes on. */
-  async #next(target: Target, health: Health, from: number): Promise<readonly Row[]> {
+  #follower(target: Target, health: Health): Follower {
     const { store, options, history } = this.#parts
-    const { kind } = target
-    // The claim must outlast the time that the target is given.
-    const within = options.timeout + marginMs
+    const follower = new Follower({
+      target,
+      health,
+      maxLag: options.maxLag,
+      follow: () => store.follow({ kind: target.kind, history, within: options.timeout + marginMs }),
+      figures: () => store.figures(),
+      claimed: (claim) => this.#next(target, health, claim),
+      ask: (rows) => this.#ask(target, rows),
+      judge: (rows, deliveries) => judge(rows, deliveries, { ...options, random: this.#parts.random }),
+      emit: (event, told) => this.#events.emit(event, told),
+    })
+    this.#followers.push(follower)
+    return follower
+  }
+
+  /** One batch. Whatever goes wrong is told, and the loop goes on. */
+  async #next(
+    target: Target,
+    health: Health,
+    take: (within: number) => Promise<Claim>,
+  ): Promise<readonly Row[]> {
     let claim: Claim
     try {
-      claim = await store.claim({ kind, limit: health.limit, from, within, history })
+      // The claim must outlast the time that the target is given.
+      claim = await take(this.#parts.options.timeout + marginMs)
     } catch (error) {
       return this.#failed(health, error, 'outbox.claim')
     }

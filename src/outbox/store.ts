@@ -15,6 +15,8 @@ export interface OutboxStore {
     readonly engine: string
     /** The driver is synchronous: inside a transaction nothing is awaited, and `write` has happened when it returns. */
     readonly synchronous: boolean
+    /** It can tell of rows as they are committed; see `follow`. */
+    readonly replication: boolean
   }
   open(): Promise<void>
   close(): Promise<void>
@@ -22,6 +24,11 @@ export interface OutboxStore {
   /** In the caller's transaction. Throws at once where the driver is synchronous. */
   write(rows: readonly NewRow[], tx: unknown): Promise<void>
   claim(request: ClaimRequest): Promise<Claim>
+  /**
+   * Takes all slots of a kind, for as long as it lasts, and tells of new rows as they are committed. Undefined while
+   * another does. Refused where the database cannot do it.
+   */
+  follow(request: FollowRequest): Promise<Following | undefined>
   /** How much waits, bounded in cost; see `OutboxFigures`. */
   figures(): Promise<OutboxFigures>
   /** Rows that were set aside, the oldest first. */
@@ -88,6 +95,28 @@ export interface Claim {
   settle(verdicts: readonly Verdict[]): Promise<'settled' | 'lost'>
   /** Gives everything back as it was. */
   release(): Promise<void>
+}
+
+export interface FollowRequest {
+  readonly kind: Kind
+  readonly history: boolean
+  /** Milliseconds that a claim of what was there before may last. */
+  readonly within: number
+}
+
+/** Whatever goes wrong ends it; rows that are not settled by then are still there, and are claimed. */
+export interface Following {
+  /** Of what was there when it began. None are left when it gives no rows. */
+  claim(limit: number): Promise<Claim>
+  /** Rows that were committed since then, in their order, without those that were claimed; none after `ms` without any. */
+  next(limit: number, ms: number): Promise<readonly Row[]>
+  /** These are done. */
+  settle(rows: readonly Row[]): Promise<void>
+  /** Bytes that the database keeps because this has not come further. */
+  lag(): Promise<number>
+  /** Whether a row has been there for so long, in milliseconds, that it must have been missed. */
+  isLate(ms: number): Promise<boolean>
+  close(): Promise<void>
 }
 
 /** What becomes of a claimed row, and with it of its line: the rows of its key, or itself when it has none. */

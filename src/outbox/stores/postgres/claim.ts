@@ -1,61 +1,82 @@
 import type { Connection } from '../../../databases/postgres/connection.js'
 import { isLost } from '../../../databases/postgres/errors.js'
-import type { Transaction } from '../../../databases/postgres/transaction.js'
 import { type Claim, type ClaimRequest, type Row, slots, type Verdict } from '../../store.js'
 import { firstOf, kindOf } from './slots.js'
 import { claim as statements } from './sql.generated.js'
 
-type InSchema = (sql: string) => string
+/** Sends one of the statements, over the connection that holds the claim. */
+// biome-ignore lint/suspicious/noExplicitAny: the statement knows its rows
+export type Run = (text: string, values?: readonly unknown[]) => Promise<{ readonly rows: readonly any[] }>
 
 /** A claim is a transaction in which its rows are deleted: whatever ends it without a commit brings them back. */
 export async function claim(
   connection: Connection,
-  inSchema: InSchema,
-  { kind, limit, from, within, history }: ClaimRequest,
+  inSchema: (sql: string) => string,
+  request: ClaimRequest,
 ): Promise<Claim> {
-  const transaction = await connection.begin({ timeouts: { ...timeouts, idleInTransaction: within } })
-  try {
-    const { rows } = await transaction.query<Claimed>(
-      { name: 'millrace_outbox_claim', text: inSchema(statements.take) },
-      [firstOf(kind), slots, from, limit, history],
-    )
-    if (rows.length === 0) await transaction.rollback()
-    return new PostgresClaim(transaction, inSchema, rows.map(rowOf))
-  } catch (error) {
-    await transaction.rollback(error)
-    throw error
-  }
+  const transaction = await connection.begin({
+    timeouts: { ...timeouts, idleInTransaction: request.within },
+  })
+  const run: Run = (text, values) => transaction.query({ text: inSchema(text) }, values)
+  return taken(run, request, {
+    commit: () => transaction.commit(),
+    rollback: (error) => transaction.rollback(error),
+  })
+}
+
+/** The same over a connection that has no transaction open. */
+export async function claimWith(run: Run, request: ClaimRequest): Promise<Claim> {
+  await run('BEGIN')
+  return taken(run, request, {
+    commit: async () => void (await run('COMMIT')),
+    rollback: async () => void (await run('ROLLBACK').catch(() => {})),
+  })
 }
 
 const timeouts = { statement: 30_000, lock: 10_000, idleInTransaction: 0, answer: 32_000, connect: 5_000 }
 
+interface Ending {
+  commit(): Promise<void>
+  rollback(error?: unknown): Promise<void>
+}
+
+async function taken(run: Run, { kind, from, limit, history }: ClaimRequest, ending: Ending): Promise<Claim> {
+  try {
+    const { rows } = await run(statements.take, [firstOf(kind), slots, from, limit, history])
+    if (rows.length === 0) await ending.rollback()
+    return new PostgresClaim(run, ending, rows.map(rowOf))
+  } catch (error) {
+    await ending.rollback(error)
+    throw error
+  }
+}
+
 class PostgresClaim implements Claim {
   readonly rows: readonly Row[]
-  readonly #transaction: Transaction
-  readonly #inSchema: InSchema
+  readonly #run: Run
+  readonly #ending: Ending
 
-  constructor(transaction: Transaction, inSchema: InSchema, rows: readonly Row[]) {
-    this.#transaction = transaction
-    this.#inSchema = inSchema
+  constructor(run: Run, ending: Ending, rows: readonly Row[]) {
+    this.#run = run
+    this.#ending = ending
     this.rows = rows
   }
 
   async settle(verdicts: readonly Verdict[]): Promise<'settled' | 'lost'> {
     const changes = this.rows.flatMap((row, i) => changesOf(row, verdicts[i] as Verdict))
     try {
-      if (changes.length > 0)
-        await this.#transaction.query({ text: this.#inSchema(statements.settle) }, [JSON.stringify(changes)])
-      await this.#transaction.commit()
+      if (changes.length > 0) await this.#run(statements.settle, [JSON.stringify(changes)])
+      await this.#ending.commit()
       return 'settled'
     } catch (error) {
-      await this.#transaction.rollback(error)
+      await this.#ending.rollback(error)
       if (isLost(error)) return 'lost'
       throw error
     }
   }
 
   release(): Promise<void> {
-    return this.#transaction.rollback()
+    return this.#ending.rollback()
   }
 }
 

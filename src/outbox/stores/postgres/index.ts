@@ -16,6 +16,8 @@ import type {
   AsideRow,
   Claim,
   ClaimRequest,
+  Following,
+  FollowRequest,
   Kind,
   NewRow,
   OutboxFigures,
@@ -25,6 +27,7 @@ import type {
 import { claim } from './claim.js'
 import { figures, listAside } from './look.js'
 import { prune } from './prune.js'
+import { follow } from './replication/follow.js'
 import { firstOf } from './slots.js'
 import { look, migrations, receive, write } from './sql.generated.js'
 
@@ -40,7 +43,7 @@ interface Engine {
 
 /** An outbox in a PostgreSQL database, beside the caller's own data. */
 export class PostgresOutbox implements OutboxStore {
-  readonly capabilities = { engine: 'postgres', synchronous: false }
+  readonly capabilities = { engine: 'postgres', synchronous: false, replication: true }
   readonly #options: CompiledOptions
   readonly #listeners = new Listeners()
   readonly #opening = new Opening(() => this.#connect())
@@ -99,6 +102,11 @@ export class PostgresOutbox implements OutboxStore {
 
   claim(request: ClaimRequest): Promise<Claim> {
     return claim(this.#open().connection, this.#inSchema, request)
+  }
+
+  follow(request: FollowRequest): Promise<Following | undefined> {
+    const publication = `millrace_outbox_${this.#options.schema}`.slice(0, 63)
+    return follow({ connection: this.#open().connection, inSchema: this.#inSchema, publication, request })
   }
 
   figures(): Promise<OutboxFigures> {

@@ -32,6 +32,42 @@ WHERE s.sent_at >= now() AND g."do" IN ('back', 'set aside') AND s.slot = g.slot
 `,
 } as const
 
+export const follow = {
+  lead: `
+-- $1: the first slot. One at a time follows, as long as its connection lives.
+SELECT pg_try_advisory_lock({locks} - 1 - $1) AS taken
+`,
+  lock: `
+-- $1: the first slot, $2: how many. Waits for relays that poll, and keeps them away from then on.
+SELECT pg_advisory_lock({locks} + slot) FROM generate_series($1::bigint, $1::bigint + $2 - 1) slot
+`,
+  now: `
+SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now, pg_current_snapshot()::text AS snapshot
+`,
+  prepared: `
+-- $1: the publication
+SELECT current_setting('wal_level') AS level, EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = $1) AS published
+`,
+  publish: `
+CREATE PUBLICATION "{publication}" FOR TABLE {schema}.waiting WITH (publish = 'insert')
+`,
+  lag: `
+-- $1: the replication slot. Bytes that the server keeps for it.
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 AS lag
+FROM pg_catalog.pg_replication_slots WHERE slot_name = $1
+`,
+  leftover: `
+-- $1: the first slot, $2: how many, $3: milliseconds. Whether a row is older than that.
+SELECT EXISTS (SELECT FROM generate_series($1::int, $1::int + $2 - 1) s, LATERAL (
+  SELECT FROM {schema}.waiting w WHERE w.slot = s AND w.at < clock_timestamp() - $3 * interval '1 ms'
+  ORDER BY w.seq LIMIT 1) old) AS old
+`,
+  remove: `
+-- $1: slots, $2: the seq of a row in each, $3: whether they are kept
+SELECT {schema}.remove($1, $2, $3)
+`,
+} as const
+
 export const look = {
   figures: `
 -- $1: slots of each kind, $2: the most that are counted
@@ -227,5 +263,24 @@ BEGIN
     EXIT WHEN got >= want;
   END LOOP;
 END $$;
+
+-- Deletes rows that a relay has handed on as it heard of them.
+CREATE FUNCTION {schema}.remove(slots smallint[], seqs bigint[], history boolean) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+  WITH gone AS (
+    DELETE FROM {schema}.waiting w USING unnest(slots, seqs) AS g (slot, seq)
+    WHERE w.slot = g.slot AND w.seq = g.seq RETURNING w.*
+  )
+  INSERT INTO {schema}.sent (slot, seq, id, key, topic, body, headers, at)
+  SELECT slot, seq, id, key, topic, body, headers, at FROM gone WHERE history
+$$;
 ` },
 ]

@@ -38,7 +38,7 @@ const plan = { table: 'millrace_outbox_schema', migrations }
 
 /** An outbox in a SQLite file, beside the caller's own tables. */
 export class SqliteOutbox implements OutboxStore {
-  readonly capabilities = { engine: 'sqlite', synchronous: true }
+  readonly capabilities = { engine: 'sqlite', synchronous: true, replication: false }
   readonly #options: ConnectionOptions
   readonly #clock: Clock
   readonly #listeners = new Listeners()
@@ -81,6 +81,14 @@ export class SqliteOutbox implements OutboxStore {
 
   async claim(request: ClaimRequest): Promise<Claim> {
     return this.#open().claim(request)
+  }
+
+  follow(): Promise<never> {
+    return Promise.reject(
+      new MillraceError('STORE_REFUSED', "SQLite replicates to nobody; use source 'poll'", {
+        field: 'source',
+      }),
+    )
   }
 
   async figures(): Promise<OutboxFigures> {

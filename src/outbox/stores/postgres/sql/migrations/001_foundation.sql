@@ -110,3 +110,22 @@ BEGIN
     EXIT WHEN got >= want;
   END LOOP;
 END $$;
+
+-- Deletes rows that a relay has handed on as it heard of them.
+CREATE FUNCTION {schema}.remove(slots smallint[], seqs bigint[], history boolean) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+  WITH gone AS (
+    DELETE FROM {schema}.waiting w USING unnest(slots, seqs) AS g (slot, seq)
+    WHERE w.slot = g.slot AND w.seq = g.seq RETURNING w.*
+  )
+  INSERT INTO {schema}.sent (slot, seq, id, key, topic, body, headers, at)
+  SELECT slot, seq, id, key, topic, body, headers, at FROM gone WHERE history
+$$;

@@ -1,0 +1,214 @@
+import { MillraceError } from '../../../../core/errors.js'
+import { ask } from '../../../../databases/postgres/ask.js'
+import type { Connection } from '../../../../databases/postgres/connection.js'
+import type { PgOwnClient } from '../../../../databases/postgres/driver.js'
+import { sever, unref } from '../../../../databases/postgres/driver.js'
+import { sqlState } from '../../../../databases/postgres/errors.js'
+import { types } from '../../../../databases/postgres/types.js'
+import { newToken } from '../../../../system/ids.js'
+import { type Claim, type Following, type FollowRequest, type Row, slots } from '../../../store.js'
+import { claimWith, type Run } from '../claim.js'
+import { firstOf, kindOf } from '../slots.js'
+import { follow as statements } from '../sql.generated.js'
+import { loadReplication } from './driver.js'
+import { Snapshot } from './snapshot.js'
+import { Stream, type StreamedRow } from './stream.js'
+
+export interface FollowParts {
+  readonly connection: Connection
+  readonly inSchema: (sql: string) => string
+  readonly publication: string
+  readonly request: FollowRequest
+}
+
+/**
+ * One connection streams; the other one writes, and holds the locks of all slots, so that relays which poll stay away for as
+ * long as it lives. If either ends, both do. The stream begins first, which may take as long as the longest transaction
+ * that is open: others go on polling meanwhile.
+ */
+export async function follow(parts: FollowParts): Promise<Following | undefined> {
+  const { connection, inSchema, publication, request } = parts
+  const driver = await loadReplication()
+  await publish(connection, inSchema, publication)
+  const client = await connection.pool.apart()
+  client.on('error', () => {}) // the next question tells
+  let stream: Stream | undefined
+  try {
+    await client.connect()
+    unref(client)
+    const run: Run = (text, values = []) =>
+      ask(client, { text: inSchema(text), values: [...values], types }, answerMs)
+    const first = firstOf(request.kind)
+    const lead = await run(statements.lead, [first])
+    if (lead.rows[0].taken !== true) return void leave(client)
+    const slot = `millrace_outbox_${newToken()}`
+    stream = await Stream.start({
+      driver,
+      client: settingsOf(client),
+      slot,
+      publication,
+      isWanted: (row) => row.slot >= first && row.slot < first + slots,
+    })
+    await run(`SET lock_timeout = ${request.within}`)
+    await run(statements.lock, [first, slots])
+    const { rows } = await run(statements.now)
+    const { now, snapshot } = rows[0]
+    return new Follower({
+      client,
+      run,
+      stream,
+      slot,
+      request,
+      before: new Snapshot(snapshot),
+      epoch: now - performance.now(),
+    })
+  } catch (error) {
+    await stream?.close()
+    leave(client)
+    throw explained(error)
+  }
+}
+
+interface FollowerParts {
+  readonly client: PgOwnClient
+  readonly run: Run
+  readonly stream: Stream
+  /** The replication slot. */
+  readonly slot: string
+  readonly request: FollowRequest
+  /** Taken when all slots were held, so that whatever it has seen and is there still is claimed. */
+  readonly before: Snapshot
+  /** What the server's clock shows at zero of ours. */
+  readonly epoch: number
+}
+
+class Follower implements Following {
+  readonly #parts: FollowerParts
+  /** Claimed, and perhaps told of once more. */
+  readonly #claimed = new Set<string>()
+  readonly #streamed = new Map<Row, StreamedRow>()
+
+  constructor(parts: FollowerParts) {
+    this.#parts = parts
+    parts.client.on('end', () => void this.close())
+  }
+
+  async claim(limit: number): Promise<Claim> {
+    const { run, request } = this.#parts
+    const { within, history, kind } = request
+    const claim = await claimWith(run, { kind, limit, from: 0, within, history })
+    for (const row of claim.rows) this.#claimed.add(nameOf(row))
+    if (this.#claimed.size > mostClaimed)
+      throw new Error('too much was written before the stream began; it begins again')
+    return claim
+  }
+
+  async next(limit: number, ms: number): Promise<readonly Row[]> {
+    const { stream, before } = this.#parts
+    const streamed = await stream.next(limit, ms)
+    const isNew = (row: StreamedRow) => !before.hasSeen(row.xid) && !this.#claimed.delete(nameOf(row))
+    const rows: Row[] = []
+    const known: StreamedRow[] = []
+    for (const one of streamed) {
+      if (!isNew(one)) {
+        known.push(one)
+        continue
+      }
+      const row = this.#rowOf(one)
+      this.#streamed.set(row, one)
+      rows.push(row)
+    }
+    if (known.length > 0) stream.settled(known)
+    return rows
+  }
+
+  async settle(rows: readonly Row[]): Promise<void> {
+    const { run, request, stream } = this.#parts
+    const streamed = rows.map((row) => this.#streamed.get(row) as StreamedRow)
+    const numbers = streamed.map(({ slot }) => slot)
+    await run(statements.remove, [numbers, rows.map(({ seq }) => seq), request.history])
+    for (const row of rows) this.#streamed.delete(row)
+    stream.settled(streamed)
+  }
+
+  async lag(): Promise<number> {
+    const { rows } = await this.#parts.run(statements.lag, [this.#parts.slot])
+    return rows[0]?.lag ?? 0
+  }
+
+  async isLate(ms: number): Promise<boolean> {
+    const { run, request } = this.#parts
+    const { rows } = await run(statements.leftover, [firstOf(request.kind), slots, ms])
+    return rows[0].old
+  }
+
+  async close(): Promise<void> {
+    // First the stream: nobody else may be at work while it still gives rows.
+    await this.#parts.stream.close()
+    leave(this.#parts.client)
+  }
+
+  #rowOf({ slot, lsn: _, xid: __, ...row }: StreamedRow): Row {
+    const age = Math.max(0, this.#parts.epoch + performance.now() - row.at)
+    return { ...row, kind: kindOf(slot), slot: slot % slots, age, attempts: undefined }
+  }
+}
+
+const answerMs = 30_000
+const mostClaimed = 100_000
+
+function nameOf({ slot, seq }: { readonly slot: number; readonly seq: number }): string {
+  return `${slot % slots}:${seq}`
+}
+
+/** Its locks go with it. */
+function leave(client: PgOwnClient): void {
+  client.end().catch(() => {})
+  setTimeout(() => sever(client), goodbyeMs).unref()
+}
+
+const goodbyeMs = 500
+
+/** How the other connection is to be made. */
+function settingsOf(client: PgOwnClient): object {
+  const { connectionParameters, password } = client as unknown as {
+    connectionParameters: { user?: string; database?: string; host?: string; port?: number; ssl?: unknown }
+    password?: unknown
+  }
+  const { user, database, host, port, ssl } = connectionParameters
+  return { user, database, host, port, ssl, password, application_name: 'millrace', keepAlive: true }
+}
+
+async function publish(
+  connection: Connection,
+  inSchema: (sql: string) => string,
+  publication: string,
+): Promise<void> {
+  const { rows } = await connection.query({ text: statements.prepared }, [publication])
+  if (rows[0].level !== 'logical') throw refused(`its wal_level is '${rows[0].level}'; ${advices['55000']}`)
+  if (rows[0].published) return
+  const text = inSchema(statements.publish).replace('{publication}', publication)
+  await connection.query({ text }).catch((error: unknown) => {
+    if (sqlState(error) !== duplicateObject) throw error // another relay was quicker
+  })
+}
+
+const duplicateObject = '42710'
+
+function explained(error: unknown): unknown {
+  const advice = advices[sqlState(error) ?? '']
+  if (advice === undefined) return error
+  return refused(`${error instanceof Error ? error.message : String(error)}; ${advice}`, error)
+}
+
+function refused(why: string, cause?: unknown): MillraceError {
+  const details = { field: 'source', value: 'replication', ...(cause !== undefined && { cause }) }
+  return new MillraceError('STORE_REFUSED', `the server does not replicate to this relay: ${why}`, details)
+}
+
+const advices: Readonly<Record<string, string>> = {
+  '55000': "set wal_level = logical, restart the server, or use source 'poll'",
+  '42501': 'give the role REPLICATION: ALTER ROLE the_role REPLICATION',
+  '53400': 'raise max_replication_slots and max_wal_senders',
+  '53300': 'raise max_wal_senders',
+}
