@@ -20,6 +20,14 @@ const SERVERS = [
     debian: 'redis-server',
     places: ['/usr/bin/redis-server', '/usr/bin/valkey-server', '/usr/local/bin/redis-server'],
   },
+  {
+    debian: 'rabbitmq-server',
+    places: ['/usr/lib/rabbitmq/bin/rabbitmq-server', '/opt/homebrew/sbin/rabbitmq-server'],
+  },
+  {
+    debian: 'nats-server',
+    places: ['/usr/sbin/nats-server', '/usr/local/bin/nats-server', '/opt/homebrew/bin/nats-server'],
+  },
   // Certificates for servers that speak TLS.
   { debian: 'openssl', places: ['/usr/bin/openssl', '/usr/local/bin/openssl'] },
 ]

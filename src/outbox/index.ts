@@ -4,6 +4,16 @@ export type { Message } from './message.js'
 export type { OutboxOptions, RelayPolicy } from './options.js'
 export { Outbox, type OutboxJobOptions, type PublishOptions, type RelayOptions } from './outbox.js'
 export type { Publisher, PublishResult } from './publisher.js'
+export {
+  type KafkaBatch,
+  type KafkaClient,
+  type KafkaMessage,
+  type KafkaProducer,
+  type KafkaPublisherOptions,
+  kafkaPublisher,
+} from './publishers/kafka.js'
+export { type NatsPublisherOptions, natsPublisher } from './publishers/nats.js'
+export { type RabbitPublisherOptions, rabbitPublisher } from './publishers/rabbitmq.js'
 export { Relay, type RelayEvents } from './relay.js'
 export type {
   AsideRow,

@@ -45,7 +45,7 @@ describe('the verdict on a batch', () => {
     expect(judge([row('a', 1, 2)], [failed], policy)[0]).toMatchObject({
       do: 'hold',
       attempts: 2,
-      delay: 400,
+      delay: 200,
     })
     expect(judge([row('a', 1, 1)], [refused], policy)[0]).toMatchObject({
       do: 'hold',
