@@ -38,6 +38,9 @@ export type ErrorCode =
   | 'CLOSED'
   | 'QUEUE_FULL'
   | 'DROPPED'
+  | 'BROKER_UNAVAILABLE'
+  | 'PUBLISH_REFUSED'
+  | 'PUBLISH_FAILED'
   | 'DRIVER_MISSING'
   | 'STORE_UNAVAILABLE'
   | 'STORE_BUSY'
@@ -45,6 +48,9 @@ export type ErrorCode =
   | 'STORE_REFUSED'
   | 'STORE_CORRUPT'
   | 'STORE_FAILED'
+  | 'WRONG_VERSION'
+  | 'EVENTS_MISSING'
+  | 'EVENT_UNKNOWN'
 
 const brand = Symbol.for('millrace.error')
 
