@@ -16,7 +16,7 @@ const settings = {
   dynamic_shared_memory_type: 'posix',
 }
 
-export async function startPostgres() {
+export async function startPostgres(more) {
   const server = await builtServer('postgres')
-  return server.startPostgres({ durable: true, settings, above: durableFolder() })
+  return server.startPostgres({ durable: true, settings: { ...settings, ...more }, above: durableFolder() })
 }

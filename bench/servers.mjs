@@ -10,7 +10,11 @@
 // Loaded when they are used, so that the other engines are measured without them.
 import { newerNode } from './setup.mjs'
 
-const openers = { postgres: openPostgres, redis: openRedis }
+const openers = {
+  postgres: () => openPostgres(),
+  'postgres-logical': () => openPostgres({ wal_level: 'logical' }),
+  redis: openRedis,
+}
 
 export async function openServers(names) {
   const servers = new Map()
@@ -20,14 +24,14 @@ export async function openServers(names) {
   return servers
 }
 
-async function openPostgres() {
+async function openPostgres(settings = {}) {
   const node = newerNode()
   const [{ startPostgres }, { openDatabases }, { describeTuning }] = await Promise.all([
     import('./postgres-server.mjs'),
     import('./databases.mjs'),
     import('./postgres-tuning.mjs'),
   ])
-  const started = await startPostgres()
+  const started = await startPostgres(settings)
   // Should this fail, the server ends with this process.
   const databases = await openDatabases(started)
   return {

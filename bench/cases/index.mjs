@@ -10,17 +10,19 @@
 //   prepare        measurements that make what both sides start from, once before the rounds; see `keep`
 //   rounds         the most rounds that make sense, for what does not vary
 //   server         'postgres': each measurement gets the URL of a database of its own, and runs on a Node that the
-//                  peers there can use; 'redis': the URL of a server of its own
+//                  peers there can use; 'postgres-logical' is one with wal_level = logical; 'redis': the URL of
+//                  a server of its own
 //   figures        one row of the table for each: { value, peerValue, label, unit, bar }
 //
 // A new engine adds a file like sqlite.mjs; a new row is one more object in it.
 import { install } from './install.mjs'
 import { memory } from './memory.mjs'
+import { outbox } from './outbox.mjs'
 import { postgres } from './postgres.mjs'
 import { redis } from './redis.mjs'
 import { sqlite } from './sqlite.mjs'
 
-const cases = [...sqlite, ...memory, ...postgres, ...redis, ...install]
+const cases = [...sqlite, ...memory, ...postgres, ...redis, ...outbox, ...install]
 export const engines = [...new Set(cases.map((one) => one.engine))]
 
 /** The cases that the command line asks for, with their number of jobs and their time. */
