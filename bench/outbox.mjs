@@ -45,7 +45,10 @@ async function open({ engine, url, folder }) {
     const all = inputs(count)
     for (let n = 0; n < count; n += 500)
       await place.transact(async (tx) => {
-        for (const one of all.slice(n, n + 500)) await outbox.publish(tx, 'orders', one)
+        await outbox.publishMany(
+          tx,
+          all.slice(n, n + 500).map((payload) => ({ topic: 'orders', payload })),
+        )
       })
   }
 

@@ -2,7 +2,13 @@ export { Aside, type AsideList } from './aside.js'
 export { Inbox, type InboxOptions, type Once } from './inbox.js'
 export type { Message } from './message.js'
 export type { OutboxOptions, RelayPolicy } from './options.js'
-export { Outbox, type OutboxJobOptions, type PublishOptions, type RelayOptions } from './outbox.js'
+export {
+  type NewMessage,
+  Outbox,
+  type OutboxJobOptions,
+  type PublishOptions,
+  type RelayOptions,
+} from './outbox.js'
 export type { Publisher, PublishResult } from './publisher.js'
 export {
   type KafkaBatch,

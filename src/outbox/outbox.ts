@@ -42,6 +42,11 @@ export interface PublishOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+export interface NewMessage extends PublishOptions {
+  readonly topic: string
+  readonly payload: unknown
+}
+
 export interface RelayOptions extends RelayPolicy {
   /** The Millrace that gets the jobs. */
   readonly to?: JobTarget
@@ -106,10 +111,22 @@ export class Outbox {
 
   /** Writes a message in the caller's transaction; it is published after the commit, at least once. Gives its id. */
   publish(tx: unknown, topic: string, payload: unknown, options: PublishOptions = {}): Promise<string> {
+    return this.publishMany(tx, [{ ...options, topic, payload }]).then(([id]) => id as string)
+  }
+
+  /** The same of many at a time. */
+  publishMany(tx: unknown, messages: Iterable<NewMessage>): Promise<string[]> {
+    const rows = Array.from(messages, (message) => this.#messageRow(message))
+    return this.#opened()
+      .write(rows, tx)
+      .then(() => rows.map(({ id }) => id))
+  }
+
+  #messageRow({ topic, payload, ...options }: NewMessage): NewRow {
     noUnknown(options, ['key', 'id', 'headers'], 'publish')
     const key = options.key === undefined ? undefined : belonging(options.key, 'key')
     const id = options.id === undefined ? newId(this.#options.clock.now()) : jobId(options.id)
-    const row: NewRow = {
+    return {
       kind: 'message',
       id,
       slot: slotOf(key),
@@ -118,9 +135,6 @@ export class Outbox {
       body: this.#options.codec.encode(payload, 'payload', this.#options.maxPayload),
       headers: headersText(options.headers),
     }
-    return this.#opened()
-      .write([row], tx)
-      .then(() => id)
   }
 
   /** Hands on what was written; call `start` on it. Any number of processes may have one. */

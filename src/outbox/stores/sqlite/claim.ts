@@ -75,6 +75,7 @@ export function makeClaim(connection: Connection, clock: Clock): (request: Claim
 
   function apply(row: Row, verdict: Verdict, now: number, history: boolean): void {
     const line = [kindNumber[row.kind], row.slot, lineOf(row)] as const
+    const place = [kindNumber[row.kind], row.slot, row.seq] as const
     switch (verdict.do) {
       case 'leave':
         return
@@ -82,12 +83,12 @@ export function makeClaim(connection: Connection, clock: Clock): (request: Claim
         hold.run(...line, verdict.attempts, now + verdict.delay, verdict.failure)
         return
       case 'set aside':
-        setAside.run(now, verdict.attempts, verdict.failure, row.seq)
+        setAside.run(now, verdict.attempts, verdict.failure, ...place)
         break
       case 'done':
-        if (history) keep.run(now, row.seq)
+        if (history) keep.run(now, ...place)
     }
-    remove.run(row.seq)
+    remove.run(...place)
     if (row.attempts !== undefined || verdict.do === 'set aside') free.run(...line)
   }
 }

@@ -26,11 +26,11 @@ SELECT 1 FROM millrace_outbox_lease WHERE kind = ? AND slot = ? AND token = ?
 DELETE FROM millrace_outbox_lease WHERE kind = ? AND slot = ? AND token = ?
 `,
   delete: `
-DELETE FROM millrace_outbox_waiting WHERE seq = ?
+DELETE FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?
 `,
   keep: `
 INSERT INTO millrace_outbox_sent (kind, id, key, topic, body, headers, at, sent_at)
-SELECT kind, id, key, topic, body, headers, at, ? FROM millrace_outbox_waiting WHERE seq = ?
+SELECT kind, id, key, topic, body, headers, at, ? FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?
 `,
   hold: `
 INSERT INTO millrace_outbox_hold (kind, slot, line, attempts, until, failure) VALUES (?, ?, ?, ?, ?, ?)
@@ -42,7 +42,7 @@ DELETE FROM millrace_outbox_hold WHERE kind = ? AND slot = ? AND line = ?
 `,
   setAside: `
 INSERT INTO millrace_outbox_aside (kind, slot, id, key, topic, body, headers, at, aside_at, attempts, failure)
-SELECT kind, slot, id, key, topic, body, headers, at, ?, ?, ? FROM millrace_outbox_waiting WHERE seq = ?
+SELECT kind, slot, id, key, topic, body, headers, at, ?, ?, ? FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?
 `,
 } as const
 
@@ -66,8 +66,11 @@ SELECT position, kind, slot, id, key, topic, body, headers, at, aside_at AS asid
 FROM millrace_outbox_aside WHERE position > ? ORDER BY position LIMIT ?
 `,
   retry: `
-INSERT INTO millrace_outbox_waiting (kind, slot, id, key, topic, body, headers, at)
-SELECT kind, slot, id, key, topic, body, headers, at FROM millrace_outbox_aside WHERE id = ? ORDER BY position
+INSERT INTO millrace_outbox_waiting (kind, slot, seq, id, key, topic, body, headers, at)
+SELECT a.kind, a.slot, row_number() OVER (PARTITION BY a.kind, a.slot ORDER BY a.position) + coalesce(
+    (SELECT max(w.seq) FROM millrace_outbox_waiting w WHERE w.kind = a.kind AND w.slot = a.slot), 0),
+  a.id, a.key, a.topic, a.body, a.headers, a.at
+FROM millrace_outbox_aside a WHERE a.id = ?
 `,
   discard: `
 DELETE FROM millrace_outbox_aside WHERE id = ?
@@ -99,25 +102,28 @@ INSERT INTO millrace_outbox_received (consumer, id, at) VALUES (?, ?, ?) ON CONF
 
 export const write = {
   row: `
-INSERT INTO millrace_outbox_waiting (kind, slot, id, key, topic, body, headers, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO millrace_outbox_waiting (kind, slot, seq, id, key, topic, body, headers, at)
+SELECT $kind, $slot, coalesce(max(seq), 0) + 1, $id, $key, $topic, $body, $headers, $at
+FROM millrace_outbox_waiting WHERE kind = $kind AND slot = $slot
 `,
 } as const
 
 export const migrations: readonly { readonly version: number; readonly name: string; readonly sql: string }[] = [
   { version: 1, name: 'foundation', sql: `
--- Rows that wait to be handed on. \`kind\` is 0 for jobs, 1 for messages; rows of one key have one slot.
+-- Rows that wait to be handed on. \`kind\` is 0 for jobs, 1 for messages; rows of one key have one slot. The seq of a row is
+-- above those of its slot that are there; it may be one that a row which is gone had.
 CREATE TABLE millrace_outbox_waiting (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
   kind INTEGER NOT NULL,
   slot INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
   id TEXT NOT NULL,
   key TEXT,
   topic TEXT,
   body TEXT NOT NULL,
   headers TEXT,
-  at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX millrace_outbox_waiting_slot ON millrace_outbox_waiting (kind, slot, seq);
+  at INTEGER NOT NULL,
+  PRIMARY KEY (kind, slot, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Slots that a relay is at work on. SQLite has one writer at a time, so a transaction cannot last as long as a dispatch.
 CREATE TABLE millrace_outbox_lease (

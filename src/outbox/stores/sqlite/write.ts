@@ -6,7 +6,7 @@ import { write as sql } from './sql.generated.js'
 
 export function makeWrite(db: Database, clock: Clock): (row: NewRow) => void {
   const insert = db.prepare(sql.row)
-  return ({ kind, slot, id, key = null, topic = null, body, headers = null }) => {
-    insert.run(kindNumber[kind], slot, id, key, topic, body, headers, clock.now())
+  return ({ kind, key = null, topic = null, headers = null, ...rest }) => {
+    insert.run({ ...rest, kind: kindNumber[kind], key, topic, headers, at: clock.now() })
   }
 }

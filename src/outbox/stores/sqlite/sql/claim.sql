@@ -23,11 +23,11 @@ SELECT 1 FROM millrace_outbox_lease WHERE kind = ? AND slot = ? AND token = ?
 DELETE FROM millrace_outbox_lease WHERE kind = ? AND slot = ? AND token = ?
 
 -- :delete
-DELETE FROM millrace_outbox_waiting WHERE seq = ?
+DELETE FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?
 
 -- :keep
 INSERT INTO millrace_outbox_sent (kind, id, key, topic, body, headers, at, sent_at)
-SELECT kind, id, key, topic, body, headers, at, ? FROM millrace_outbox_waiting WHERE seq = ?
+SELECT kind, id, key, topic, body, headers, at, ? FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?
 
 -- :hold
 INSERT INTO millrace_outbox_hold (kind, slot, line, attempts, until, failure) VALUES (?, ?, ?, ?, ?, ?)
@@ -39,4 +39,4 @@ DELETE FROM millrace_outbox_hold WHERE kind = ? AND slot = ? AND line = ?
 
 -- :setAside
 INSERT INTO millrace_outbox_aside (kind, slot, id, key, topic, body, headers, at, aside_at, attempts, failure)
-SELECT kind, slot, id, key, topic, body, headers, at, ?, ?, ? FROM millrace_outbox_waiting WHERE seq = ?
+SELECT kind, slot, id, key, topic, body, headers, at, ?, ?, ? FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? AND seq = ?

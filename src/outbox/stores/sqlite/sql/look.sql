@@ -17,8 +17,11 @@ SELECT position, kind, slot, id, key, topic, body, headers, at, aside_at AS asid
 FROM millrace_outbox_aside WHERE position > ? ORDER BY position LIMIT ?
 
 -- :retry
-INSERT INTO millrace_outbox_waiting (kind, slot, id, key, topic, body, headers, at)
-SELECT kind, slot, id, key, topic, body, headers, at FROM millrace_outbox_aside WHERE id = ? ORDER BY position
+INSERT INTO millrace_outbox_waiting (kind, slot, seq, id, key, topic, body, headers, at)
+SELECT a.kind, a.slot, row_number() OVER (PARTITION BY a.kind, a.slot ORDER BY a.position) + coalesce(
+    (SELECT max(w.seq) FROM millrace_outbox_waiting w WHERE w.kind = a.kind AND w.slot = a.slot), 0),
+  a.id, a.key, a.topic, a.body, a.headers, a.at
+FROM millrace_outbox_aside a WHERE a.id = ?
 
 -- :discard
 DELETE FROM millrace_outbox_aside WHERE id = ?

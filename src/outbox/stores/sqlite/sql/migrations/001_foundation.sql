@@ -1,16 +1,17 @@
--- Rows that wait to be handed on. `kind` is 0 for jobs, 1 for messages; rows of one key have one slot.
+-- Rows that wait to be handed on. `kind` is 0 for jobs, 1 for messages; rows of one key have one slot. The seq of a row is
+-- above those of its slot that are there; it may be one that a row which is gone had.
 CREATE TABLE millrace_outbox_waiting (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
   kind INTEGER NOT NULL,
   slot INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
   id TEXT NOT NULL,
   key TEXT,
   topic TEXT,
   body TEXT NOT NULL,
   headers TEXT,
-  at INTEGER NOT NULL
-) STRICT;
-CREATE INDEX millrace_outbox_waiting_slot ON millrace_outbox_waiting (kind, slot, seq);
+  at INTEGER NOT NULL,
+  PRIMARY KEY (kind, slot, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Slots that a relay is at work on. SQLite has one writer at a time, so a transaction cannot last as long as a dispatch.
 CREATE TABLE millrace_outbox_lease (
