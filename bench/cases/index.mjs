@@ -15,6 +15,7 @@
 //   figures        one row of the table for each: { value, peerValue, label, unit, bar }
 //
 // A new engine adds a file like sqlite.mjs; a new row is one more object in it.
+import { events } from './events.mjs'
 import { install } from './install.mjs'
 import { memory } from './memory.mjs'
 import { outbox } from './outbox.mjs'
@@ -22,7 +23,7 @@ import { postgres } from './postgres.mjs'
 import { redis } from './redis.mjs'
 import { sqlite } from './sqlite.mjs'
 
-const cases = [...sqlite, ...memory, ...postgres, ...redis, ...outbox, ...install]
+const cases = [...sqlite, ...memory, ...postgres, ...redis, ...outbox, ...events, ...install]
 export const engines = [...new Set(cases.map((one) => one.engine))]
 
 /** The cases that the command line asks for, with their number of jobs and their time. */
