@@ -41,18 +41,21 @@ export class Follower {
   }
 
   async run(stopping: AbortSignal): Promise<void> {
+    let failures = 0
     while (!stopping.aborted) {
       let following: Following | undefined
       try {
         following = await this.#begin()
         if (following !== undefined && (await this.#catchUp(following, stopping)))
           await this.#follow(following, stopping)
+        failures = 0
       } catch (error) {
+        failures = this.isFollowing ? 0 : failures + 1
         if (!stopping.aborted) this.#parts.emit('error', { error, during: 'outbox: replication' })
       }
       this.#ends()
       await following?.close().catch(() => {})
-      await sleep(restMs, undefined, { signal: stopping }).catch(() => {})
+      await sleep(Math.min(longestRestMs, restMs * 2 ** failures), undefined, { signal: stopping }).catch(() => {})
     }
   }
 
@@ -125,3 +128,4 @@ const lookMs = 5_000
 const lateMs = 15_000
 /** Those who poll have so long before it takes the slots again. */
 const restMs = 2_000
+const longestRestMs = 60_000

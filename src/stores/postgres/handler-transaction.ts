@@ -1,6 +1,6 @@
-import { MillraceError } from '../../core/errors.js'
 import type { Held, Settlement, SettleResult, Signal, StoreTransaction } from '../../core/store.js'
 import { storeError } from '../../databases/postgres/errors.js'
+import { guarded, over } from '../../databases/postgres/guarded.js'
 import type { Timeouts } from '../../databases/postgres/options.js'
 import type { Transaction } from '../../databases/postgres/transaction.js'
 import { exchange } from '../ledger/exchange.js'
@@ -96,19 +96,4 @@ export class HandlerTransaction implements StoreTransaction {
       throw storeError(error)
     }
   }
-}
-
-/** A handler that goes on when its transaction is over must not write with that of another. */
-function guarded<T extends object>(client: T, isOver: () => boolean): T {
-  return new Proxy(client, {
-    get(target, property) {
-      if (property === 'query' && isOver()) throw over()
-      const value: unknown = Reflect.get(target, property)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
-}
-
-function over(): MillraceError {
-  return new MillraceError('STORE_REFUSED', 'the transaction is over; begin another one')
 }

@@ -43,6 +43,7 @@ import {
   type PostgresOptions,
   type Timeouts,
 } from '../../databases/postgres/options.js'
+import { Slots } from '../../databases/postgres/slots.js'
 import { WakeUps } from '../../databases/postgres/wake-ups.js'
 import { Opening } from '../../system/opening.js'
 import { configure } from '../ledger/configure.js'
@@ -74,7 +75,6 @@ import { deskNeeds } from './needs.js'
 import { News, signalsOf } from './news.js'
 import { Prompt } from './prompt.js'
 import { Reader } from './read.js'
-import { Slots } from './slots.js'
 import { Upkeep } from './upkeep.js'
 
 export type { PostgresOptions } from '../../databases/postgres/options.js'
