@@ -55,7 +55,9 @@ export class Follower {
       }
       this.#ends()
       await following?.close().catch(() => {})
-      await sleep(Math.min(longestRestMs, restMs * 2 ** failures), undefined, { signal: stopping }).catch(() => {})
+      await sleep(Math.min(longestRestMs, restMs * 2 ** failures), undefined, { signal: stopping }).catch(
+        () => {},
+      )
     }
   }
 

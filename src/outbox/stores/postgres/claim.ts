@@ -1,5 +1,6 @@
 import type { Connection } from '../../../databases/postgres/connection.js'
 import { isLost } from '../../../databases/postgres/errors.js'
+import type { Timeouts } from '../../../databases/postgres/options.js'
 import { type Claim, type ClaimRequest, type Row, slots, type Verdict } from '../../store.js'
 import { firstOf, kindOf } from './slots.js'
 import { claim as statements } from './sql.generated.js'
@@ -13,6 +14,7 @@ export async function claim(
   connection: Connection,
   inSchema: (sql: string) => string,
   request: ClaimRequest,
+  timeouts: Timeouts,
 ): Promise<Claim> {
   const transaction = await connection.begin({
     timeouts: { ...timeouts, idleInTransaction: request.within },
@@ -32,8 +34,6 @@ export async function claimWith(run: Run, request: ClaimRequest): Promise<Claim>
     rollback: async () => void (await run('ROLLBACK').catch(() => {})),
   })
 }
-
-const timeouts = { statement: 30_000, lock: 10_000, idleInTransaction: 0, answer: 32_000, connect: 5_000 }
 
 interface Ending {
   commit(): Promise<void>

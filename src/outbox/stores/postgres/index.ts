@@ -101,12 +101,18 @@ export class PostgresOutbox implements OutboxStore {
   }
 
   claim(request: ClaimRequest): Promise<Claim> {
-    return claim(this.#open().connection, this.#inSchema, request)
+    return claim(this.#open().connection, this.#inSchema, request, this.#options.timeouts)
   }
 
   follow(request: FollowRequest): Promise<Following | undefined> {
     const publication = `millrace_outbox_${this.#options.schema}`.slice(0, 63)
-    return follow({ connection: this.#open().connection, inSchema: this.#inSchema, publication, request })
+    return follow({
+      connection: this.#open().connection,
+      inSchema: this.#inSchema,
+      publication,
+      request,
+      answer: this.#options.timeouts.answer,
+    })
   }
 
   figures(): Promise<OutboxFigures> {

@@ -37,6 +37,15 @@ export const follow = {
 -- $1: the first slot. One at a time follows, as long as its connection lives.
 SELECT pg_try_advisory_lock({locks} - 1 - $1) AS taken
 `,
+  lease: `
+-- $1: milliseconds. The server ends this connection, and gives its locks away, when nothing is heard of it for so long, be it
+-- frozen or cut off. Before PostgreSQL 14 it does that in transactions only.
+SELECT set_config(name, $1, false) FROM pg_catalog.pg_settings
+WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')
+`,
+  renew: `
+SELECT
+`,
   lock: `
 -- $1: the first slot, $2: how many. Waits for relays that poll, and keeps them away from then on.
 SELECT pg_advisory_lock({locks} + slot) FROM generate_series($1::bigint, $1::bigint + $2 - 1) slot

@@ -19,15 +19,18 @@ export interface FollowParts {
   readonly inSchema: (sql: string) => string
   readonly publication: string
   readonly request: FollowRequest
+  /** Milliseconds that the server has for an answer. */
+  readonly answer: number
 }
 
 /**
  * One connection streams; the other one writes, and holds the locks of all slots, so that relays which poll stay away for as
- * long as it lives. If either ends, both do. The stream begins first, which may take as long as the longest transaction
+ * long as it lives. If either ends, both do. A relay that falls silent is as good as gone: the server ends the connection that
+ * has the locks. The stream begins first, which may take as long as the longest transaction
  * that is open: others go on polling meanwhile.
  */
 export async function follow(parts: FollowParts): Promise<Following | undefined> {
-  const { connection, inSchema, publication, request } = parts
+  const { connection, inSchema, publication, request, answer } = parts
   const driver = await loadReplication()
   await publish(connection, inSchema, publication)
   const client = await connection.pool.apart()
@@ -36,8 +39,11 @@ export async function follow(parts: FollowParts): Promise<Following | undefined>
   try {
     await client.connect()
     unref(client)
-    const run: Run = (text, values = []) =>
-      ask(client, { text: inSchema(text), values: [...values], types }, answerMs)
+    const runWithin =
+      (ms: number): Run =>
+      (text, values = []) =>
+        ask(client, { text: inSchema(text), values: [...values], types }, ms)
+    const run = runWithin(answer)
     const first = firstOf(request.kind)
     const lead = await run(statements.lead, [first])
     if (lead.rows[0].taken !== true) return void leave(client)
@@ -50,7 +56,8 @@ export async function follow(parts: FollowParts): Promise<Following | undefined>
       isWanted: (row) => row.slot >= first && row.slot < first + slots,
     })
     await run(`SET lock_timeout = ${request.within}`)
-    await run(statements.lock, [first, slots])
+    await run(statements.lease, [String(request.within)])
+    await runWithin(request.within + answer)(statements.lock, [first, slots])
     const { rows } = await run(statements.now)
     const { now, snapshot } = rows[0]
     return new Follower({
@@ -87,10 +94,13 @@ class Follower implements Following {
   /** Claimed, and perhaps told of once more. */
   readonly #claimed = new Set<string>()
   readonly #streamed = new Map<Row, StreamedRow>()
+  readonly #renewal: NodeJS.Timeout
 
   constructor(parts: FollowerParts) {
     this.#parts = parts
     parts.client.on('end', () => void this.close())
+    this.#renewal = setInterval(() => void this.#renew(), parts.request.within / 4)
+    this.#renewal.unref()
   }
 
   async claim(limit: number): Promise<Claim> {
@@ -143,9 +153,18 @@ class Follower implements Following {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#renewal)
     // First the stream: nobody else may be at work while it still gives rows.
     await this.#parts.stream.close()
     leave(this.#parts.client)
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      await this.#parts.run(statements.renew)
+    } catch {
+      await this.close() // somebody else may be at work by now
+    }
   }
 
   #rowOf({ slot, lsn: _, xid: __, ...row }: StreamedRow): Row {
@@ -154,7 +173,6 @@ class Follower implements Following {
   }
 }
 
-const answerMs = 30_000
 const mostClaimed = 100_000
 
 function nameOf({ slot, seq }: { readonly slot: number; readonly seq: number }): string {
@@ -189,11 +207,12 @@ async function publish(
   if (rows[0].published) return
   const text = inSchema(statements.publish).replace('{publication}', publication)
   await connection.query({ text }).catch((error: unknown) => {
-    if (sqlState(error) !== duplicateObject) throw error // another relay was quicker
+    if (!duplicates.has(sqlState(error) ?? '')) throw error // another relay was quicker
   })
 }
 
-const duplicateObject = '42710'
+/** Duplicate object, or unique violation when both were at it at the same time. */
+const duplicates: ReadonlySet<string> = new Set(['42710', '23505'])
 
 function explained(error: unknown): unknown {
   const advice = advices[sqlState(error) ?? '']
