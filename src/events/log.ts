@@ -50,7 +50,10 @@ export interface EventLog {
   /** Forgets a projection with its checkpoints, in `tx` if one is given; none of this name is fine too. */
   forget(name: string, tx?: unknown): Promise<void>
   projections(): Promise<ProjectionRecord[]>
-  /** Takes, or renews, the lease of one part; undefined while another holds it, or when there is no such part. */
+  /**
+   * Takes, or renews, the lease of one part; undefined while another holds it, or when there is no such part. One that has
+   * run out is renewed unless another has had it since, whether that one still has it or not.
+   */
   hold(request: HoldRequest): Promise<Held | undefined>
   /** Moves a checkpoint, and with `done` gives the lease back; `lost` when the lease is another's. */
   advance(request: AdvanceRequest, tx?: unknown): Promise<'advanced' | 'lost'>
@@ -223,6 +226,8 @@ export interface HoldRequest {
   readonly part: number
   /** Fresh for each worker that takes it; the same renews it. */
   readonly token: string
+  /** Only its own lease: one that nobody has is not taken. @default false */
+  readonly renewal?: boolean
   /** Its name, to be seen. */
   readonly owner: string
   /** Milliseconds. */

@@ -152,6 +152,15 @@ const examples: Readonly<Record<string, readonly string[]>> = {
     '+flight +hotel ?car -hotel -flight | cancelled',
   ],
   choreography: ['order-1: reserved', 'order-1: paid 25', 'order-2: out of stock', 'order-2: sold out'],
+  'event-sourced-account': [
+    'refused: UNIQUE constraint failed: owners.owner',
+    '3 of 4 withdrawals of 30 from 100',
+    'refused: 10 left, 11 asked for',
+    'account-1 has 10 at version 5',
+    'balances_1: account-1 has 190, account-2 has 11',
+    'generation 2 took its place',
+    'balances_2: account-1 has 10, account-2 has 11',
+  ],
   testing: ['a week and ten minutes passed in a moment'],
   shutdown: [
     'SIGTERM: 2 jobs are running',

@@ -53,9 +53,10 @@ export class Projections {
     return { answer: undefined, apply: () => void this.#known.delete(name) }
   }
 
-  hold({ name, generation, part: number, token, owner, lease }: HoldRequest, now: number): Held | undefined {
+  hold(request: HoldRequest, now: number): Held | undefined {
+    const { name, generation, part: number, token, renewal = false, owner, lease } = request
     const part = this.#part(name, generation, number)
-    if (part === undefined || (part.token !== token && part.leasedUntil > now)) return undefined
+    if (part === undefined || (part.token !== token && (renewal || part.leasedUntil > now))) return undefined
     Object.assign(part, { token, owner, leasedUntil: now + lease })
     return { position: part.position }
   }

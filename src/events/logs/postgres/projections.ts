@@ -38,8 +38,9 @@ export class Projections {
   }
 
   async hold(query: Query, request: HoldRequest): Promise<Held | undefined> {
-    const { name, generation, part, token, owner, lease } = request
-    const values = [name, `${generation}`, `${part}`, token, owner, `${lease}`, this.#now()]
+    const { name, generation, part, token, renewal, owner, lease } = request
+    const which = renewal ? 'renewal' : ''
+    const values = [name, `${generation}`, `${part}`, token, owner, `${lease}`, this.#now(), which]
     const [row] = await this.#run(query, 'hold', values)
     return row && { position: Number(row.position) }
   }

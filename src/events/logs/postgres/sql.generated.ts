@@ -183,7 +183,8 @@ JOIN {schema}.projection p ON g.name IN ('', p.name)
 ORDER BY p.name
 `,
   hold: `
--- while a transaction moves the checkpoint. That of others is not, which have it as long as their transaction lasts.
+-- lease is waited for while a transaction moves the checkpoint. That of others is not, which have it as long as their
+-- transaction lasts.
 WITH held AS (
   SELECT c.part FROM {schema}.checkpoint c
   WHERE c.name = $1 AND c.generation = $2 AND c.part = $3 AND c.token = $4
@@ -191,7 +192,7 @@ WITH held AS (
 ), free AS (
   SELECT c.part FROM {schema}.checkpoint c
   WHERE c.name = $1 AND c.generation = $2 AND c.part = $3 AND c.token IS DISTINCT FROM $4
-    AND c.leased_until <= {schema}.clock_{set}($7)
+    AND $8 = '' AND c.leased_until <= {schema}.clock_{set}($7)
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.checkpoint c SET token = $4, owner = $5, leased_until = {schema}.clock_{set}($7) + $6

@@ -31,8 +31,14 @@ export function makeProjections(db: Database, clock: Clock) {
   const one = prepare<[string], ProjectionRow>(db, sql.one)
   const all = prepare<[], ProjectionRow>(db, sql.all)
   const checkpoints = prepare<{ name: string; now: number }, CheckpointRow>(db, sql.checkpoints)
-  const canHold = prepare<Part & { token: string; now: number }, number>(db, sql.canHold).pluck()
-  const holdPart = prepare<HoldRequest & { now: number }, Held>(db, sql.hold)
+  const canHold = prepare<Part & { token: string; renewal: number; now: number }, number>(
+    db,
+    sql.canHold,
+  ).pluck()
+  const holdPart = prepare<Omit<HoldRequest, 'renewal'> & { renewal: number; now: number }, Held>(
+    db,
+    sql.hold,
+  )
   const advancePart = prepare<Part & { token: string; position: number; now: number }>(db, sql.advance)
   const release = prepare<Part>(db, sql.release)
   const build = prepare<[number | null, string]>(db, sql.build)
@@ -59,12 +65,15 @@ export function makeProjections(db: Database, clock: Clock) {
   }
 
   /** Looking takes no lock: who waits for another's lease keeps nobody from writing. */
-  function couldHold({ name, generation, part, token }: HoldRequest): boolean {
-    return canHold.get({ name, generation, part, token, now: clock.now() }) !== undefined
+  function couldHold({ name, generation, part, token, renewal }: HoldRequest): boolean {
+    return (
+      canHold.get({ name, generation, part, token, renewal: Number(renewal ?? false), now: clock.now() }) !==
+      undefined
+    )
   }
 
-  function hold(request: HoldRequest): Held | undefined {
-    return holdPart.get({ ...request, now: clock.now() })
+  function hold({ renewal, ...request }: HoldRequest): Held | undefined {
+    return holdPart.get({ ...request, renewal: Number(renewal ?? false), now: clock.now() })
   }
 
   function advance({ done, name, generation, part, token, position }: AdvanceRequest): 'advanced' | 'lost' {

@@ -25,8 +25,9 @@ FROM (SELECT $1::text AS name, {schema}.clock_{set}($2::text) AS now OFFSET 0) g
 JOIN {schema}.projection p ON g.name IN ('', p.name)
 ORDER BY p.name
 
--- :hold  ($1 name, $2 generation, $3 part, $4 token, $5 owner, $6 lease, $7 now) -> position. Its own lease is waited for
--- while a transaction moves the checkpoint. That of others is not, which have it as long as their transaction lasts.
+-- :hold  ($1 name, $2 generation, $3 part, $4 token, $5 owner, $6 lease, $7 now, $8 'renewal' or empty) -> position. Its own
+-- lease is waited for while a transaction moves the checkpoint. That of others is not, which have it as long as their
+-- transaction lasts.
 WITH held AS (
   SELECT c.part FROM {schema}.checkpoint c
   WHERE c.name = $1 AND c.generation = $2 AND c.part = $3 AND c.token = $4
@@ -34,7 +35,7 @@ WITH held AS (
 ), free AS (
   SELECT c.part FROM {schema}.checkpoint c
   WHERE c.name = $1 AND c.generation = $2 AND c.part = $3 AND c.token IS DISTINCT FROM $4
-    AND c.leased_until <= {schema}.clock_{set}($7)
+    AND $8 = '' AND c.leased_until <= {schema}.clock_{set}($7)
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.checkpoint c SET token = $4, owner = $5, leased_until = {schema}.clock_{set}($7) + $6

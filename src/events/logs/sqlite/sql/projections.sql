@@ -16,11 +16,11 @@ FROM millrace_event_checkpoint WHERE name = @name ORDER BY generation, part
 
 -- :canHold
 SELECT 1 FROM millrace_event_checkpoint
-WHERE name = @name AND generation = @generation AND part = @part AND (token = @token OR leased_until <= @now)
+WHERE name = @name AND generation = @generation AND part = @part AND (token = @token OR NOT @renewal AND leased_until <= @now)
 
 -- :hold  its own lease, or one that nobody has
 UPDATE millrace_event_checkpoint SET token = @token, owner = @owner, leased_until = @now + @lease
-WHERE name = @name AND generation = @generation AND part = @part AND (token = @token OR leased_until <= @now)
+WHERE name = @name AND generation = @generation AND part = @part AND (token = @token OR NOT @renewal AND leased_until <= @now)
 RETURNING position
 
 -- :advance
