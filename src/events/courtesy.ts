@@ -32,7 +32,7 @@ export function isNearlyDone(record: ProjectionRecord): boolean {
 }
 
 /** The most positions that a part of the generation is behind the same part of the live one. */
-export function behind(record: ProjectionRecord, live: number, building: number): number {
+function behind(record: ProjectionRecord, live: number, building: number): number {
   const now = new Map(checkpointsOf(record, live).map(({ part, position }) => [part, position]))
   return Math.max(
     0,

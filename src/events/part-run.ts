@@ -40,6 +40,7 @@ export class PartRun {
   /** Failures of the log in a row. */
   #troubles = 0
   #pendingLooks = 0
+  #keptAt = Number.NEGATIVE_INFINITY
 
   constructor(runtime: EventRuntime, projection: Projection, lease: PartLease, options: PartOptions) {
     this.#runtime = runtime
@@ -102,7 +103,10 @@ export class PartRun {
     const { poll } = this.#options
     if (pending) await this.#wakes.next(Math.min(poll, soon(this.#pendingLooks)))
     else await this.#wakes.next(this.#round.isKept ? poll : Math.min(poll, keepMs))
-    if (!this.#round.isKept) await this.#round.keep()
+    const { clock } = this.#runtime
+    if (this.#round.isKept || clock.monotonic() - this.#keptAt < keepMs) return
+    await this.#round.keep()
+    this.#keptAt = clock.monotonic()
   }
 
   async #failed(error: unknown): Promise<PartEnd | undefined> {

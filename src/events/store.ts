@@ -28,7 +28,8 @@ import {
   readAll,
   readStream,
 } from './read.js'
-import { abandonRebuild, compileRebuild, type RebuildOptions, type Rebuilt, rebuild } from './rebuild.js'
+import { abandonRebuild, rebuild } from './rebuild.js'
+import { compileRebuild, type RebuildOptions, type Rebuilt } from './rebuild-options.js'
 import type { EventRuntime } from './runtime.js'
 import { readSkipped, type SkippedEvent } from './skipped.js'
 import { type EventStats, readStats } from './stats.js'

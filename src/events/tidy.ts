@@ -73,7 +73,7 @@ async function takeTurn(runtime: EventRuntime, owner: string, lease: number): Pr
 }
 
 /** No projection: these are Millrace's own. */
-export const turnName = '$tidy'
+const turnName = '$tidy'
 
 export function isOwn(name: string): boolean {
   return name.startsWith('$')

@@ -88,15 +88,10 @@ describe('execute', () => {
     await store.append('account-1', [Opened({ owner: 'ann' }), Deposited({ amount: 100 })])
     const results = await Promise.allSettled(
       Array.from({ length: 50 }, (_, i) =>
-        (i % 2 ? store : other).execute(
-          account,
-          'account-1',
-          ({ balance }) => {
-            if (balance < 4) throw new Error('too much')
-            return [Withdrawn({ amount: 4 })]
-          },
-          { attempts: 100 },
-        ),
+        (i % 2 ? store : other).execute(account, 'account-1', ({ balance }) => {
+          if (balance < 4) throw new Error('too much')
+          return [Withdrawn({ amount: 4 })]
+        }),
       ),
     )
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(25)

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { MillraceError } from 'millrace'
 import { defineEvent, EventStore, WrongVersionError } from 'millrace/events'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { engine } from './logs.js'
+import { serverUrl } from '../postgres/postgres.js'
+import { engine, freshFile } from './logs.js'
 import { all, bank, Closed, codeOf, Deposited, Opened } from './stores.js'
 
 describe('append', () => {
@@ -168,6 +169,19 @@ describe('a store', () => {
     expect(make({ retention: { a: { delete: '1d', compact: '1d' } } })).toThrow('one of delete, archive')
     expect(make({ retention: { a: { archive: '1d' } } })).toThrow('retention.a.to')
     expect(make({ retention: { 'a-b': { delete: '1d' } } })).toThrow('categories')
+  })
+
+  test('opens the log that a URL names', async () => {
+    const urls: Record<string, () => string> = {
+      memory: () => 'memory:',
+      sqlite: () => `sqlite:${freshFile()}`,
+      postgres: serverUrl,
+    }
+    const store = new EventStore({ log: urls[engine]?.() as string, events: [Closed] })
+    onTestFinished(() => store.close())
+    const stream = `closed-${randomUUID()}`
+    expect(await store.append(stream, [Closed()])).toMatchObject({ version: 1 })
+    expect(await all(store.read(stream))).toHaveLength(1)
   })
 
   test('that is closed says so', async () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { EventStoreEvents, RebuildProgress } from 'millrace/events'
 import { describe, expect, test } from 'vitest'
 import { caughtUp, summed, working } from './followers.js'
-import { codeOf, Deposited, deposits } from './stores.js'
+import { codeOf, Deposited, deposits, storeOn, withVerbs } from './stores.js'
 
 describe('a rebuild', () => {
   test('makes the next generation by other handlers, and takes the live one’s place', async () => {
@@ -123,6 +123,49 @@ describe('a rebuild', () => {
     const both = await Promise.all([store.rebuild(projection), other.rebuild(projection.name)])
     expect(both.map(({ generation }) => generation)).toEqual([2, 2])
     expect(await read()).toEqual(['account-1: 15/5', 'account-2: 15/5'])
+  })
+
+  test('never takes readers back: what the live one has seen meanwhile is in the new one, too', async () => {
+    const { store, projection, anotherLog, read } = await summed()
+    await deposits(store, 'account-1', 3)
+    await store.catchUp()
+    const log = await anotherLog()
+    let asked = false
+    // The live generation moves on at the last moment, and the rebuild hears nothing of it.
+    const late = withVerbs(log, {
+      subscribe: () => () => {},
+      hold: async (request) => {
+        if (request.generation === 1 && !asked) {
+          asked = true
+          await store.append('account-1', [Deposited({ amount: 4 })])
+          await store.catchUp()
+        }
+        return log.hold(request)
+      },
+    })
+    const rebuilding = await storeOn(late, { projections: [projection] })
+    await rebuilding.rebuild(projection)
+    expect([asked, await read()]).toEqual([true, ['account-1: 10/4']])
+  })
+
+  test('takes no part from another that is at it', async () => {
+    const { store, projection, anotherLog, read } = await summed(() => {}, { parts: 2 })
+    await deposits(store, 'account-1', 3)
+    const log = await anotherLog()
+    let refusals = 0
+    // It comes second for the first part, always.
+    const second = withVerbs(log, {
+      hold: async (request) => {
+        if (request.generation !== 2 || request.part !== 0) return log.hold(request)
+        refusals++
+        return undefined
+      },
+    })
+    const late = (await storeOn(second, { projections: [projection] })).rebuild(projection)
+    await expect.poll(() => refusals).toBeGreaterThan(1)
+    expect((await store.rebuild(projection)).generation).toBe(2)
+    expect((await late).generation).toBe(2)
+    expect(await read()).toEqual(['account-1: 6/3'])
   })
 
   test('whose swap fails leaves the live one as it was, and tries again', async () => {

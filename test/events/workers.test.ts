@@ -109,6 +109,23 @@ describe('workers', () => {
     await expect.poll(() => worker.active).toBe(0)
   })
 
+  test('write down how far they are before a batch takes too long for its lease', async () => {
+    const { store, projection, log, seen } = await summed(
+      async () => {
+        const [record] = await log.projections()
+        positions.push(record?.checkpoints[0]?.position ?? -1)
+        await sleep(25)
+      },
+      { transactional: false },
+    )
+    const positions: number[] = []
+    await deposits(store, 'account-1', 6)
+    await working(store, { lease: '120ms' })
+    await caughtUp(store, projection)
+    expect(seen).toEqual([1, 2, 3, 4, 5, 6].map((version) => `account-1@${version}`))
+    expect(positions.at(-1)).toBeGreaterThanOrEqual(2)
+  })
+
   test('renew the lease of a batch that takes long', async () => {
     const { store, projection, process, read, clock } = await summed(() => sleep(30), {
       transactional: false,
