@@ -1,4 +1,5 @@
 import { MillraceError } from '../core/errors.js'
+import { LinkedSignal } from '../system/linked-signal.js'
 import type { Projection, ProjectionContext } from './define-projection.js'
 import type { StoredEvent } from './log.js'
 import type { PartLease } from './part-lease.js'
@@ -139,31 +140,35 @@ export class Round {
     const { clock } = this.#runtime
     const until = clock.monotonic() + this.#lease.slice
     const { generation } = this.#lease.ref
-    const late = new AbortController()
-    const signal = AbortSignal.any([this.#signal, late.signal])
-    const context = { tx, table: this.#table, generation, signal }
+    const linked = new LinkedSignal(this.#signal)
+    const context = { tx, table: this.#table, generation, signal: linked.signal }
     const last = events.at(-1)
     let before = this.#lease.position
-    for (const event of events) {
-      this.#signal.throwIfAborted()
-      try {
-        await this.#call(event, context, late)
-      } catch (cause) {
+    try {
+      for (const event of events) {
         this.#signal.throwIfAborted()
-        throw new HandlerFailed(event, cause, before)
+        try {
+          await this.#call(event, context, linked)
+        } catch (cause) {
+          this.#signal.throwIfAborted()
+          throw new HandlerFailed(event, cause, before)
+        }
+        before = event.position
+        if (event !== last && clock.monotonic() >= until) return before
       }
-      before = event.position
-      if (event !== last && clock.monotonic() >= until) return before
+      return through
+    } finally {
+      linked.letGo()
     }
-    return through
   }
 
-  async #call(stored: StoredEvent, context: ProjectionContext, late: AbortController): Promise<void> {
+  async #call(stored: StoredEvent, context: ProjectionContext, linked: LinkedSignal): Promise<void> {
     const event = this.#runtime.catalogue.decode(stored)
     const answer = this.#projection.on[stored.type]?.(event as never, context)
     if (!(answer instanceof Promise)) return
     const { timeout, name } = this.#projection
-    const cancel = timeout > 0 && this.#runtime.clock.after(timeout, () => late.abort(tooLate(name, timeout)))
+    const cancel =
+      timeout > 0 && this.#runtime.clock.after(timeout, () => linked.abort(tooLate(name, timeout)))
     try {
       await this.#unlessAbandoned(answer, context.signal)
     } finally {
