@@ -25,7 +25,7 @@ import {
 } from './options.js'
 import type { Publisher } from './publisher.js'
 import { Relay } from './relay.js'
-import { type Kind, type NewRow, type OutboxFigures, type OutboxStore, slots } from './store.js'
+import { type NewRow, type OutboxFigures, type OutboxStore, slots } from './store.js'
 import { checkStore, storeOf } from './store-url.js'
 import { type JobTarget, jobsTo, messagesTo } from './target.js'
 
@@ -265,5 +265,3 @@ function asynchronous({ name }: AnyJob): MillraceError {
     `job '${name}' has an asynchronous schema, which cannot be used in a transaction of SQLite`,
   )
 }
-
-export type { Kind }

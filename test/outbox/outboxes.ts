@@ -34,7 +34,7 @@ export interface Ground {
 }
 
 /** Of the driver, with what every test needs of it. */
-export interface Tx {
+interface Tx {
   readonly tx: unknown
   /** Into the caller's own table. */
   order(id: string): unknown
