@@ -1,7 +1,8 @@
 // Embeds the folders `sql` and `lua` of each engine, such as src/stores/sqlite/sql/, as sql.generated.ts and
 // lua.generated.ts beside them, so that the package reads no files at run time. One file per verb: claim.sql becomes `claim`, an object with one statement for
 // each line `-- :name`, or a plain text where there is no such line. migrations/001_init.sql becomes the
-// first entry of `migrations`.
+// first entry of `migrations`. What a statement says of itself above its first line stays out: servers and
+// drivers need not read it.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { writeGenerated } from './generated.mjs'
@@ -33,7 +34,7 @@ function verb(text) {
   if (sections.length === 0) return literal(text)
   const statements = sections.map((section) => {
     const [, name, body] = /^(\w+)[^\n]*\n([\s\S]*)$/.exec(section)
-    return `  ${name}: ${literal(body)},\n`
+    return `  ${name}: ${literal(body.replace(/^(?:--[^\n]*\n|\s*\n)+/, ''))},\n`
   })
   return `{\n${statements.join('')}} as const`
 }

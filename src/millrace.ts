@@ -36,7 +36,7 @@ import type { WorkerOptions } from './worker/options.js'
 import { Worker } from './worker/worker.js'
 
 export interface MillraceOptions {
-  /** `'memory:'`, `'sqlite:path/to/file.db'`, or a store object. */
+  /** `'memory:'`, `'sqlite:path/to/file.db'`, `'postgres://user@host/database'`, `'redis://host'`, or a store object. */
   readonly store: string | Store
   /** The jobs that this process's workers can run. */
   readonly jobs?: readonly AnyJob[]

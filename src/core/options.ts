@@ -265,6 +265,12 @@ function distanceIsSmall(a: string, b: string): boolean {
   return (row[b.length] ?? 9) <= 2
 }
 
+/** For an option that may hold a password. */
+export function unshown(field: string, expected: string): MillraceError {
+  const text = `${field} is not right (it is not shown here); expected ${expected}`
+  return new MillraceError('INVALID_OPTION', text, { field })
+}
+
 export function invalid(field: string, value: unknown, expected: string, limit?: unknown): MillraceError {
   return new MillraceError('INVALID_OPTION', `${field} is ${show(value)}; expected ${expected}`, {
     field,

@@ -61,19 +61,21 @@ export class Follower {
     }
   }
 
-  /** Those who poll are better at a backlog: there are more of them. */
+  /** Those who poll know of rows that wait for their time, and are better at a backlog: there are more of them. */
   async #begin(): Promise<Following | undefined> {
     const { figures, follow, target } = this.#parts
-    return (await figures()).waiting[target.kind] < mostCounted ? follow() : undefined
+    const { waiting, held } = await figures()
+    const isForThosePolling = waiting[target.kind] >= mostCounted || held[target.kind] > 0
+    return isForThosePolling ? undefined : follow()
   }
 
   /** What was there before the stream began. False when something waits for its time, which only those who poll know. */
   async #catchUp(following: Following, stopping: AbortSignal): Promise<boolean> {
-    const { health, claimed, figures } = this.#parts
+    const { health, claimed, figures, target } = this.#parts
     while (!stopping.aborted) {
       const rows = await claimed(() => following.claim(health.limit))
       if (health.failures > 0) return false
-      if (rows.length === 0) return (await figures()).held === 0
+      if (rows.length === 0) return (await figures()).held[target.kind] === 0
     }
     return false
   }
@@ -94,15 +96,15 @@ export class Follower {
         settling.catch(() => {}) // the next round hears of it
         if (done.length > 0) emit('relayed', { kind: target.kind, count: done.length })
         if (done.length < rows.length) break
-        health.worked(rows)
+        health.worked()
       }
-      await this.#look(following, rows.length === 0)
+      await this.#look(following)
     }
     await settling
   }
 
   /** Now and then: has it fallen behind, or missed something? */
-  async #look(following: Following, isIdle: boolean): Promise<void> {
+  async #look(following: Following): Promise<void> {
     const now = performance.now()
     if (now - this.#lookedAt < lookMs) return
     this.#lookedAt = now
@@ -111,7 +113,7 @@ export class Follower {
       throw new Error(
         `the server keeps ${this.lag} bytes of its log for this relay, more than maxLag, which is ${this.#parts.maxLag}; it polls for a while`,
       )
-    if (isIdle && (await following.isLate(lateMs)))
+    if (await following.isLate(lateMs))
       throw new Error(
         `a row has been there for more than ${lateMs / 1000} s and was not told of; it is looked for`,
       )

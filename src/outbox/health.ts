@@ -1,5 +1,4 @@
-import { lineOf } from './judge.js'
-import type { Row } from './store.js'
+import { lineOf, type Row } from './store.js'
 
 /**
  * What a relay thinks of its target. When a batch comes back unanswered, nobody knows whether the target is away or one of
@@ -16,7 +15,7 @@ export class Health {
 
   constructor(most: number) {
     this.#most = most
-    this.#limit = Math.min(most, firstBatch)
+    this.#limit = most
   }
 
   /** Rows to ask for at a time. */
@@ -29,10 +28,10 @@ export class Health {
     return this.#failures
   }
 
-  worked(rows: readonly Row[]): void {
+  worked(): void {
     this.#failures = 0
     this.#successes++
-    this.#limit = Math.max(1, Math.min(this.#most, this.#limit * 2, affordable(rows)))
+    this.#limit = Math.min(this.#most, this.#limit * 2)
   }
 
   failed(): void {
@@ -51,13 +50,4 @@ export class Health {
   }
 }
 
-/** Nobody knows yet how large rows are. */
-const firstBatch = 64
 const mostSuspects = 1_000
-const batchText = 8 * 1024 * 1024
-
-/** How many rows such as these are no more than memory and a message should take. */
-function affordable(rows: readonly Row[]): number {
-  const text = rows.reduce((sum, { body }) => sum + body.length, 0)
-  return Math.floor(batchText / Math.max(1, text / Math.max(1, rows.length)))
-}

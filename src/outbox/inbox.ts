@@ -2,14 +2,17 @@ import { bounds } from '../core/bounds.js'
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { name, noUnknown } from '../core/options.js'
-import { belonging } from '../core/traffic/options.js'
 import { systemClock } from '../system/clock.js'
 import { Opening } from '../system/opening.js'
+import { address } from './address.js'
 import type { OutboxStore } from './store.js'
 import { checkStore, storeOf } from './store-url.js'
 
 export interface InboxOptions {
-  /** Where the consumer's own data is: `'sqlite:app.db'`, `'postgres://…'`, or a store such as `postgresOutbox({ pool })`. */
+  /**
+   * Where the consumer's own data is: `'sqlite:app.db'`, `'postgres://…'`, or a store such as `postgresOutbox({ pool })`,
+   * which is closed with the inbox.
+   */
   readonly store: string | OutboxStore
   /** Each has an inbox of its own: two consumers may both get a message. */
   readonly consumer: string
@@ -51,11 +54,12 @@ export class Inbox {
    * then. On SQLite, inside a synchronous transaction, the work has been done when the call returns.
    */
   once<R>(tx: unknown, messageId: string, work: () => R): Promise<Once<Awaited<R>>> {
-    const noted = this.#opened().receive(this.#consumer, belonging(messageId, 'messageId'), tx)
+    const noted = this.#opened().receive(this.#consumer, address(messageId, 'messageId'), tx)
     return noted instanceof Promise ? noted.then((first) => doOnce(first, work)) : doOnce(noted, work)
   }
 
   async close(): Promise<void> {
+    await this.#opening.over()
     clearTimeout(this.#timer)
     const store = this.#store
     this.#store = undefined

@@ -2,7 +2,7 @@ import { backoffDelay, type CompiledBackoff } from '../core/backoff.js'
 import { bounds } from '../core/bounds.js'
 import { describeFailure } from '../core/failure.js'
 import { clean } from '../core/text.js'
-import type { Row, Verdict } from './store.js'
+import { lineOf, type Row, type Verdict } from './store.js'
 import type { Delivery } from './target.js'
 
 export interface JudgePolicy {
@@ -50,11 +50,6 @@ function verdictOn(delivery: Delivery, before: number, policy: JudgePolicy): Ver
 }
 
 const notTold: Delivery = { status: 'failed', error: new Error('the publisher said nothing of this message') }
-
-/** Rows of one line leave one after the other: those of a key, or a row without one. */
-export function lineOf({ key, seq }: Pick<Row, 'key' | 'seq'>): string {
-  return key === undefined ? `${seq}` : `k${key}`
-}
 
 export function textOf(error: unknown): string {
   const { name, message, code } = describeFailure('outbox', error)

@@ -3,7 +3,7 @@ import { bounds } from '../core/bounds.js'
 import type { Clock } from '../core/clock.js'
 import { type Codec, jsonCodec } from '../core/codec.js'
 import { type Duration, milliseconds } from '../core/duration.js'
-import { compileBackoff, integer, noUnknown, noUnknownIn, oneOf } from '../core/options.js'
+import { compileBackoff, integer, invalid, noUnknown, noUnknownIn, oneOf } from '../core/options.js'
 import { systemClock } from '../system/clock.js'
 import type { OutboxStore } from './store.js'
 
@@ -27,7 +27,9 @@ export interface OutboxOptions {
 
 export function compileOutbox(raw: OutboxOptions) {
   noUnknown(raw, ['store', 'codec', 'maxPayload', 'remember', 'keep', 'clock'], 'Outbox')
-  noUnknownIn('keep', raw.keep ?? {}, ['sent', 'aside'])
+  noUnknownIn('keep', raw.keep === undefined ? {} : raw.keep, ['sent', 'aside'])
+  if (raw.codec !== undefined && typeof raw.codec?.encode !== 'function')
+    throw invalid('codec', raw.codec, 'a codec, such as jsonCodec')
   return {
     codec: raw.codec ?? jsonCodec,
     maxPayload: integer(raw.maxPayload ?? bounds.payloadBytes, 'maxPayload', 1, 1 << 30),
@@ -50,8 +52,8 @@ export interface RelayPolicy {
   /** How often to look for rows when no signal comes. @default '1s' */
   readonly poll?: Duration
   /**
-   * How long the other side has to take a batch; on PostgreSQL a transaction is open meanwhile. On SQLite it is also how
-   * long it takes until another relay goes on where this one was killed. @default '10s'
+   * How long the other side has to take a batch; on PostgreSQL a transaction is open meanwhile, and a connection of the pool
+   * in use. On SQLite another relay goes on where this one was killed after so long and 5 s. @default '10s'
    */
   readonly timeout?: Duration
   /** How often a row may be refused before it is set aside. @default 10 */
@@ -112,8 +114,13 @@ export function compileRelay(raw: RelayPolicy): CompiledRelay {
     source: oneOf(raw.source ?? 'poll', ['poll', 'replication'], 'source'),
     maxLag: integer(raw.maxLag ?? 2 ** 30, 'maxLag', 2 ** 20, Number.MAX_SAFE_INTEGER),
     grace: milliseconds(raw.grace ?? '10s', 'grace'),
-    handleSignals: raw.handleSignals ?? true,
+    handleSignals: flag(raw.handleSignals ?? true, 'handleSignals'),
   }
+}
+
+function flag(value: boolean, field: string): boolean {
+  if (typeof value !== 'boolean') throw invalid(field, value, 'true or false')
+  return value
 }
 
 function atLeast(ms: number, field: string, least: number): number {

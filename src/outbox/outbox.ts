@@ -1,4 +1,4 @@
-import { encodeInput, type Maker, newJob } from '../client/new-job.js'
+import { encodeInput, enqueueOptions, type Maker, newJob } from '../client/new-job.js'
 import { placement } from '../client/placement.js'
 import { bounds } from '../core/bounds.js'
 import {
@@ -9,14 +9,16 @@ import {
   parseInput,
 } from '../core/definition.js'
 import { MillraceError } from '../core/errors.js'
-import { compileRetain, integer, invalid, jobId, noUnknown } from '../core/options.js'
+import { compileRetain, invalid, jobId, noUnknown, unshown } from '../core/options.js'
 import { spread } from '../core/spread.js'
 import { belonging } from '../core/traffic/options.js'
 import { newId } from '../system/ids.js'
 import { Opening } from '../system/opening.js'
+import { address } from './address.js'
 import { Aside } from './aside.js'
 import {
   type CompiledOutbox,
+  type CompiledRelay,
   compileOutbox,
   compileRelay,
   type OutboxOptions,
@@ -30,16 +32,16 @@ import { checkStore, storeOf } from './store-url.js'
 import { type JobTarget, jobsTo, messagesTo } from './target.js'
 
 export interface OutboxJobOptions extends Omit<EnqueueOptions, 'signal'> {
-  /** Jobs and messages with the same one are handed on in the order in which they were written. @default none */
-  readonly order?: string | number
+  /** Jobs with the same one are handed on in the order in which they were written. @default none */
+  readonly order?: string | number | undefined
 }
 
 export interface PublishOptions {
   /** Messages with the same key are published in the order in which they were written. @default none */
-  readonly key?: string | number
+  readonly key?: string | number | undefined
   /** What consumers tell duplicates by. @default a UUID */
-  readonly id?: string
-  readonly headers?: Readonly<Record<string, string>>
+  readonly id?: string | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 export interface NewMessage extends PublishOptions {
@@ -131,7 +133,7 @@ export class Outbox {
       id,
       slot: slotOf(key),
       key,
-      topic: belonging(topic, 'topic'),
+      topic: address(topic, 'topic'),
       body: this.#options.codec.encode(payload, 'payload', this.#options.maxPayload),
       headers: headersText(options.headers),
     }
@@ -141,14 +143,16 @@ export class Outbox {
   relay(options: RelayOptions): Relay {
     noUnknown(options, [...relayPolicy, 'to', 'publisher'], 'relay')
     const { to, publisher, ...policy } = options
-    if (to !== undefined && typeof to.insert !== 'function') throw invalid('to', to, 'a Millrace')
-    if (publisher !== undefined && typeof publisher.publish !== 'function')
-      throw invalid('publisher', publisher, 'a publisher, such as rabbitPublisher({ url })')
+    if (to !== undefined && typeof to?.insert !== 'function') throw unshown('to', 'a Millrace')
+    if (publisher !== undefined && typeof publisher?.publish !== 'function')
+      throw unshown('publisher', 'a publisher, such as rabbitPublisher({ url })')
     const targets = [
       ...(to === undefined ? [] : [jobsTo(to)]),
       ...(publisher === undefined ? [] : [messagesTo(publisher)]),
     ]
     if (targets.length === 0) throw invalid('to', undefined, 'a Millrace as `to`, a `publisher`, or both')
+    const compiled = compileRelay(policy)
+    this.#refuseReplication(compiled)
     const { keep } = this.#options
     const outbox = this
     const relay = new Relay({
@@ -156,7 +160,7 @@ export class Outbox {
         return outbox.#opened()
       },
       targets,
-      options: compileRelay(policy),
+      options: compiled,
       history: keep.sent > 0,
       ready: () => this.open(),
       prune: () =>
@@ -169,7 +173,14 @@ export class Outbox {
       random: Math.random,
     })
     this.#relays.add(relay)
+    void relay.stopped.then(() => this.#relays.delete(relay))
     return relay
+  }
+
+  /** As soon as it is known what the store can do. */
+  #refuseReplication({ source }: CompiledRelay): void {
+    if (source === 'replication' && this.#store?.capabilities.replication === false)
+      throw invalid('source', source, `'poll': ${this.#store.capabilities.engine} replicates to nobody`)
   }
 
   /** What waits, for how long the oldest has, and what was set aside; cheap, whatever there is. */
@@ -180,7 +191,7 @@ export class Outbox {
   /** Stops its relays and closes the connection; a publisher is the caller's to close. */
   async close(): Promise<void> {
     await Promise.all([...this.#relays].map((relay) => relay.stop()))
-    this.#relays.clear()
+    await this.#opening.over()
     const store = this.#store
     this.#store = undefined
     this.#opening.forget()
@@ -190,12 +201,14 @@ export class Outbox {
   #write(tx: unknown, job: AnyJob, inputs: readonly unknown[], options: OutboxJobOptions): Promise<string[]> {
     checkDefinition(job)
     const store = this.#opened()
+    if (typeof options !== 'object' || options === null) noUnknown(options, [], 'enqueue')
     const { order, ...own } = options
-    if ('signal' in own || 'tx' in own) noUnknown(own, [], 'enqueue')
+    refuseUnknown(own)
     const key = order === undefined ? undefined : belonging(order, 'order')
     const checks = inputs
       .map((input) => parseInput(job, input))
       .filter((checked) => checked instanceof Promise)
+    for (const check of checks) check.catch(() => {}) // whoever waits for it hears of it
     if (checks.length > 0 && store.capabilities.synchronous) throw asynchronous(job)
     const rows = () => inputs.map((input) => this.#rowOf(job, input, own, key))
     const write = (made: readonly NewRow[]) => store.write(made, tx).then(() => made.map(({ id }) => id))
@@ -220,7 +233,9 @@ export class Outbox {
   #remembered({ policy }: AnyJob, options: EnqueueOptions): EnqueueOptions {
     const retain = options.retain === undefined ? policy.retain : compileRetain(options.retain)
     const { remember } = this.#options
-    return retain.completed >= remember ? options : { ...options, retain: { ...retain, completed: remember } }
+    const longer = { completed: Math.max(retain.completed, remember), dead: Math.max(retain.dead, remember) }
+    const isLong = retain.completed >= remember && retain.dead >= remember
+    return isLong ? options : { ...options, retain: longer }
   }
 
   async #open(): Promise<void> {
@@ -243,6 +258,15 @@ export class Outbox {
   }
 }
 
+/** A call in a transaction waits for nothing, and the transaction is its first argument. */
+function refuseUnknown(options: object): void {
+  noUnknown(
+    options,
+    ['order', ...enqueueOptions.filter((option) => option !== 'signal' && option !== 'tx')],
+    'enqueue',
+  )
+}
+
 /** Rows of one key have one; others are spread. */
 function slotOf(key: string | undefined): number {
   return Math.floor((key === undefined ? Math.random() : spread(key)) * slots)
@@ -250,12 +274,20 @@ function slotOf(key: string | undefined): number {
 
 function headersText(headers: PublishOptions['headers']): string | undefined {
   if (headers === undefined) return undefined
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers))
+    throw invalid('headers', headers, 'an object of texts')
   for (const [name, value] of Object.entries(headers)) {
-    belonging(name, 'headers')
+    address(name, 'headers')
     if (typeof value !== 'string') throw invalid(`headers.${name}`, value, 'a text')
   }
   const text = JSON.stringify(headers)
-  integer(text.length, 'headers', 0, bounds.metadataBytes)
+  if (text.length > bounds.metadataBytes)
+    throw invalid(
+      'headers',
+      headers,
+      `no more than ${bounds.metadataBytes} bytes as JSON, not ${text.length}`,
+      bounds.metadataBytes,
+    )
   return text
 }
 

@@ -7,7 +7,7 @@ import type { Message } from './message.js'
 export interface Publisher {
   /** For messages about errors. */
   readonly name: string
-  /** Connects. Called again after an error: it must do no harm when there is a connection. */
+  /** Connects. Called before each batch, so that a connection that was lost is made again: with one that stands it does nothing. */
   open?(): Promise<void>
   /**
    * Resolves when each message has been taken for good, or has not: a result for each, in order. Rejects when nothing is

@@ -4,9 +4,11 @@
  * rows to the others, and what it had handed on already is handed on once more with the same id.
  */
 
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffDelay, type CompiledBackoff } from '../core/backoff.js'
 import { type Duration, milliseconds } from '../core/duration.js'
+import { MillraceError } from '../core/errors.js'
 import { Emitter } from '../core/events.js'
 import { onShutdown } from '../system/signals.js'
 import { Alarm } from './alarm.js'
@@ -51,11 +53,20 @@ export class Relay {
   readonly #asking = new Set<AbortController>()
   readonly #alarms: Alarm[] = []
   readonly #followers: Follower[] = []
-  #running: Promise<unknown> | undefined
-  #forgetSignals = () => {}
+  readonly #whenStopped: (() => void)[] = []
+  /** Resolves when it has stopped. */
+  readonly stopped: Promise<void>
+  #tellStopped = () => {}
+  #starting: Promise<void> | undefined
+  #running: Promise<unknown> = Promise.resolve()
 
   constructor(parts: RelayParts) {
     this.#parts = parts
+    this.stopped = new Promise((resolve) => {
+      this.#tellStopped = resolve
+    })
+    // All loops that rest listen to it.
+    setMaxListeners(0, this.#stopping.signal)
   }
 
   /** Listens to what this relay does. Returns a function that ends it. */
@@ -63,13 +74,22 @@ export class Relay {
     return this.#events.on(event, listener)
   }
 
-  /** Resolves when it is at work. */
-  async start(): Promise<void> {
-    if (this.#running !== undefined) return
+  /** Resolves when it is at work. One that was stopped starts no more. */
+  start(): Promise<void> {
+    if (this.#stopping.signal.aborted) return Promise.reject(over())
+    this.#starting ??= this.#start().catch((error: unknown) => {
+      this.#starting = undefined
+      throw error
+    })
+    return this.#starting
+  }
+
+  async #start(): Promise<void> {
     await this.#parts.ready()
+    if (this.#stopping.signal.aborted) throw over()
     const { store, targets, options } = this.#parts
     if (options.handleSignals)
-      this.#forgetSignals = onShutdown((force) => this.stop(force ? { grace: 0 } : {}))
+      this.#whenStopped.push(onShutdown((force) => this.stop(force ? { grace: 0 } : {})))
     const loops = targets.flatMap((target) => {
       const alarm = new Alarm()
       this.#alarms.push(alarm)
@@ -79,7 +99,7 @@ export class Relay {
         if (kind !== undefined && kind !== target.kind) return
         if (follower?.isFollowing !== true) alarm.ring()
       })
-      this.#stopping.signal.addEventListener('abort', unsubscribe, { once: true })
+      this.#whenStopped.push(unsubscribe)
       const polling = Array.from({ length: options.concurrency }, () => this.#relay(target, health, alarm))
       return follower === undefined ? polling : [...polling, follower.run(this.#stopping.signal)]
     })
@@ -96,10 +116,12 @@ export class Relay {
     const ms = grace === undefined ? this.#parts.options.grace : milliseconds(grace, 'grace')
     this.#stopping.abort()
     for (const alarm of this.#alarms) alarm.close()
-    const giveUp = setTimeout(() => this.#end(), ms)
+    const giveUp = setTimeout(() => this.#end(), Math.min(ms, longestTimer))
+    await this.#starting?.catch(() => {})
     await this.#running
     clearTimeout(giveUp)
-    this.#forgetSignals()
+    for (const forget of this.#whenStopped.splice(0)) forget()
+    this.#tellStopped()
   }
 
   #end(): void {
@@ -114,8 +136,7 @@ export class Relay {
       const rows = await this.#next(target, health, (within) =>
         store.claim({ kind: target.kind, limit, from, within, history }),
       )
-      const last = rows.at(-1)
-      if (last !== undefined) from = (last.slot + 1) % slots
+      from = ((rows.at(-1)?.slot ?? from) + 1) % slots
       // There may be more, and another loop may be asleep.
       if (rows.length >= limit) alarm.ring()
       if (health.failures > 0) await this.#rest(health.failures)
@@ -129,7 +150,10 @@ export class Relay {
       target,
       health,
       maxLag: options.maxLag,
-      follow: () => store.follow({ kind: target.kind, history, within: options.timeout + marginMs }),
+      follow: () => {
+        const request = { kind: target.kind, history, within: options.timeout + marginMs }
+        return this.#unlessStopped(store.follow(request), async (late) => late?.close())
+      },
       figures: () => store.figures(),
       claimed: (claim) => this.#next(target, health, claim),
       ask: (rows) => this.#ask(target, rows),
@@ -149,7 +173,9 @@ export class Relay {
     let claim: Claim
     try {
       // The claim must outlast the time that the target is given.
-      claim = await take(this.#parts.options.timeout + marginMs)
+      claim = await this.#unlessStopped(take(this.#parts.options.timeout + marginMs), (late) =>
+        late.release(),
+      )
     } catch (error) {
       return this.#failed(health, error, 'outbox.claim')
     }
@@ -165,13 +191,35 @@ export class Relay {
     return rows
   }
 
+  /** Nobody waits for a database any more when the relay is to stop; what comes too late is given back. */
+  async #unlessStopped<T>(coming: Promise<T>, giveBack: (late: T) => Promise<void>): Promise<T> {
+    const { signal } = this.#stopping
+    let give = () => {}
+    const abandoned = new Promise<never>((_, reject) => {
+      give = () => reject(stopped())
+      signal.addEventListener('abort', give, { once: true })
+    })
+    try {
+      return await Promise.race([coming, abandoned])
+    } catch (error) {
+      if (signal.aborted) coming.then(giveBack).catch(() => {})
+      throw error
+    } finally {
+      signal.removeEventListener('abort', give)
+    }
+  }
+
   async #deliver(claim: Claim, target: Target, health: Health): Promise<void> {
     const { rows } = claim
     const { options, random } = this.#parts
     const verdicts = await this.#ask(target, rows).then(
       (deliveries) => {
-        if (isAllFailed(deliveries)) throw failureOf(deliveries)
-        health.worked(rows)
+        if (deliveries.includes('done')) health.worked()
+        else if (isAllFailed(deliveries)) {
+          // A row that is alone makes way for others; of many nobody knows which one it is.
+          if (rows.length > 1) throw failureOf(deliveries)
+          health.failed()
+        }
         return judge(rows, deliveries, { ...options, random })
       },
       (error: unknown) => {
@@ -252,6 +300,7 @@ export class Relay {
 
 const marginMs = 5_000
 const upkeepMs = 60_000
+const longestTimer = 2 ** 31 - 1
 
 const resting: CompiledBackoff = {
   type: 'exponential',
@@ -262,15 +311,16 @@ const resting: CompiledBackoff = {
   custom: undefined,
 }
 
+function over(): MillraceError {
+  return new MillraceError('CLOSED', 'the relay was stopped; make another one with outbox.relay()')
+}
+
 function stopped(): Error {
   return new Error('the relay was stopped')
 }
 
 function isAllFailed(deliveries: readonly Delivery[]): boolean {
-  return (
-    deliveries.length > 1 &&
-    deliveries.every((delivery) => delivery !== 'done' && delivery.status === 'failed')
-  )
+  return deliveries.every((delivery) => delivery !== 'done' && delivery.status === 'failed')
 }
 
 function failureOf(deliveries: readonly Delivery[]): unknown {

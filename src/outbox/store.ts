@@ -74,8 +74,16 @@ export interface Row extends NewRow {
   readonly attempts: number | undefined
 }
 
+/** Rows of one line leave one after the other: those of a key, or a row without one. */
+export function lineOf({ key, seq }: Pick<Row, 'key' | 'seq'>): string {
+  return key === undefined ? `${seq}` : `k${key}`
+}
+
 /** Slots of each kind: as many relays can be at work at the same time. */
 export const slots = 32
+
+/** Bytes of one slot's rows in a claim, and one row more: of large ones there are few, so that all fit in memory. */
+export const slotText = 1024 * 1024
 
 export interface ClaimRequest {
   readonly kind: Kind
@@ -108,13 +116,16 @@ export interface FollowRequest {
 export interface Following {
   /** Of what was there when it began. None are left when it gives no rows. */
   claim(limit: number): Promise<Claim>
-  /** Rows that were committed since then, in their order, without those that were claimed; none after `ms` without any. */
+  /**
+   * Rows that were committed since then, in their order, without those that were claimed, as soon as others can see them;
+   * none after `ms` without any.
+   */
   next(limit: number, ms: number): Promise<readonly Row[]>
   /** These are done. */
   settle(rows: readonly Row[]): Promise<void>
   /** Bytes that the database keeps because this has not come further. */
   lag(): Promise<number>
-  /** Whether a row has been there for so long, in milliseconds, that it must have been missed. */
+  /** Whether a row is there that is so much older, in milliseconds, than all that were told of that it must have been missed. */
   isLate(ms: number): Promise<boolean>
   close(): Promise<void>
 }
@@ -134,7 +145,7 @@ export interface OutboxFigures {
   /** Milliseconds since the oldest of them was written; 0 when none waits. */
   readonly oldest: Readonly<Record<Kind, number>>
   /** Lines that wait after a failure. */
-  readonly held: number
+  readonly held: Readonly<Record<Kind, number>>
   readonly aside: number
 }
 

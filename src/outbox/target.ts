@@ -1,4 +1,4 @@
-import { isMillraceError, queueFull } from '../core/errors.js'
+import { isMillraceError, MillraceError, queueFull, show } from '../core/errors.js'
 import type { NewJob } from '../core/job.js'
 import type { InsertResult } from '../core/store.js'
 import type { Message } from './message.js'
@@ -25,16 +25,17 @@ export interface JobTarget {
 export function jobsTo(mill: JobTarget): Target {
   return { kind: 'job', name: 'millrace', deliver }
 
-  async function deliver(rows: readonly Row[]): Promise<Delivery[]> {
+  async function deliver(rows: readonly Row[], signal: AbortSignal): Promise<Delivery[]> {
     const read = rows.map(jobOf)
     const jobs = read.filter((job) => !(job instanceof Error)) as NewJob[]
-    const added = (jobs.length === 0 ? [] : await insertAll(jobs)).values()
+    const added = (jobs.length === 0 ? [] : await insertAll(jobs, signal)).values()
     return read.map((job) =>
       job instanceof Error ? { status: 'refused', error: job } : (added.next().value as Delivery),
     )
   }
 
-  async function insertAll(jobs: readonly NewJob[]): Promise<Delivery[]> {
+  async function insertAll(jobs: readonly NewJob[], signal: AbortSignal): Promise<Delivery[]> {
+    signal.throwIfAborted()
     try {
       return (await mill.insert(jobs)).map((result, i) => deliveryOf(jobs[i] as NewJob, result))
     } catch (error) {
@@ -42,25 +43,23 @@ export function jobsTo(mill: JobTarget): Target {
       if (jobs.length === 1) return [{ status: 'refused', error }]
       // One of them is at fault: each by itself shows which.
       const deliveries: Delivery[] = []
-      for (const job of jobs) deliveries.push(...(await insertAll([job])))
+      for (const job of jobs) deliveries.push(...(await insertAll([job], signal)))
       return deliveries
     }
   }
 }
 
-/** What is not said to be the store's own trouble is the job's. */
+/** What is not said to be the job's fault is the store's. */
 function isTheTargets(error: unknown): boolean {
-  return !isMillraceError(error) || troubles.has(error.code)
+  return !isMillraceError(error) || !faults.has(error.code)
 }
 
-const troubles: ReadonlySet<string> = new Set([
-  'STORE_UNAVAILABLE',
-  'STORE_BUSY',
-  'STORE_FULL',
-  'STORE_REFUSED',
-  'STORE_CORRUPT',
-  'CLOSED',
-  'DRIVER_MISSING',
+const faults: ReadonlySet<string> = new Set([
+  'INVALID_OPTION',
+  'INVALID_DELAY',
+  'INVALID_INPUT',
+  'PAYLOAD_TOO_LARGE',
+  'PAYLOAD_NOT_SERIALISABLE',
 ])
 
 /** A full queue takes the job later, even one that drops what it cannot hold: whoever wrote the row was promised the job. */
@@ -85,13 +84,25 @@ export function messagesTo(publisher: Publisher): Target {
     name: publisher.name,
     async deliver(rows, signal) {
       await publisher.open?.()
-      return (await publisher.publish(rows.map(messageOf), signal)).map(published)
+      const results: unknown = await publisher.publish(rows.map(messageOf), signal)
+      if (!Array.isArray(results)) throw notResults(publisher, results)
+      return results.map((result) => deliveryOfMessage(publisher, result))
     },
   }
 }
 
-function published(result: PublishResult): Delivery {
-  return result === 'published' ? 'done' : result
+/** A publisher may be anybody's. */
+function deliveryOfMessage(publisher: Publisher, result: PublishResult): Delivery {
+  if (result === 'published') return 'done'
+  if (result?.status === 'refused' || result?.status === 'failed') return result
+  throw notResults(publisher, result)
+}
+
+function notResults({ name }: Publisher, given: unknown): MillraceError {
+  return new MillraceError(
+    'INVALID_OUTCOME',
+    `publisher '${name}' answered ${show(given)}; expected for each message 'published', or { status, error } with the status 'refused' or 'failed'`,
+  )
 }
 
 function messageOf({ id, topic, key, body, headers, at }: Row): Message {

@@ -64,7 +64,7 @@ test('a row that is refused waits, and with it those of its key; others go on', 
   expect(recorder.ids.slice(0, 20)).not.toContain('bad:2')
   expect(recorder.ids.filter((id) => id.startsWith('bad'))).toEqual(['bad:1', 'bad:2'])
   await relay.stop()
-  expect(await outbox.stats()).toMatchObject({ waiting: { message: 0 }, held: 0, aside: 0 })
+  expect(await outbox.stats()).toMatchObject({ waiting: { message: 0 }, held: { message: 0 }, aside: 0 })
 })
 
 test('one that is refused too often is set aside and shown, and those behind it go on', async () => {

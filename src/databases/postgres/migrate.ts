@@ -15,6 +15,8 @@ export interface Migration {
 /** What a schema should be like. */
 export interface SchemaPlan {
   readonly schema: string
+  /** A table that only a schema of this kind has, and what it is for. */
+  readonly own: { readonly table: string; readonly of: string }
   /** In order, without gaps. */
   readonly migrations: readonly Migration[]
   /** Puts what is in braces in its place. */
@@ -59,26 +61,31 @@ async function isReady(server: Queryable, plan: SchemaPlan): Promise<boolean> {
 }
 
 interface State {
+  /** 0 when there is nothing yet. */
   readonly version: number
   /** Those of this version are there. */
   readonly hasFunctions: boolean
 }
 
-async function stateOf(server: Queryable, { schema, functions }: SchemaPlan): Promise<State> {
-  const { rows } = await server.query<{ exists: boolean; hasFunctions: boolean }>({ text: whatExists }, [
-    schema,
-    functions?.mark ?? null,
-  ])
-  const { exists = false, hasFunctions = false } = rows[0] ?? {}
+async function stateOf(server: Queryable, { schema, own, functions }: SchemaPlan): Promise<State> {
+  const { rows } = await server.query<{ exists: boolean; isOurs: boolean; hasFunctions: boolean }>(
+    { text: whatExists },
+    [schema, functions?.mark ?? null, own.table],
+  )
+  const { exists = false, isOurs = false, hasFunctions = false } = rows[0] ?? {}
   if (!exists) return { version: 0, hasFunctions }
   const text = `SELECT coalesce(max(version), 0) AS version FROM ${quote(schema)}.migration`
   const { rows: found } = await server.query<{ version: number }>({ text })
-  return { version: found[0]?.version ?? 0, hasFunctions }
+  const { version = 0 } = found[0] ?? {}
+  if (version > 0 && !isOurs) throw somebodyElses(schema, own.of)
+  return { version, hasFunctions }
 }
 
 const whatExists = `SELECT EXISTS (
   SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname = $1 AND c.relname = 'migration') AS exists, $2::text IS NULL OR EXISTS (
+  WHERE n.nspname = $1 AND c.relname = 'migration') AS exists, EXISTS (
+  SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname = $3) AS "isOurs", $2::text IS NULL OR EXISTS (
   SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
   WHERE n.nspname = $1 AND p.proname = $2) AS "hasFunctions"`
 
@@ -143,6 +150,14 @@ function tooNew(schema: string, current: number, latest: number): MillraceError 
     'STORE_REFUSED',
     `the schema ${quote(schema)} has version ${current}, made by a newer Millrace; this one knows up to ${latest}. Upgrade millrace in this process`,
     { field: 'schema', value: current, limit: latest },
+  )
+}
+
+function somebodyElses(schema: string, of: string): MillraceError {
+  return new MillraceError(
+    'STORE_REFUSED',
+    `the schema ${quote(schema)} has tables of Millrace, and not those of ${of}; give each a schema of its own`,
+    { field: 'schema', value: schema },
   )
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { integer, invalid, noUnknown } from '../../core/options.js'
+import { integer, invalid, noUnknown, unshown } from '../../core/options.js'
 import type { PgPool } from './driver.js'
 import { checkSchema } from './schema.js'
 
@@ -96,7 +96,7 @@ function withDefaults(raw: PostgresOptions) {
 /** Says nothing of the URL itself, which may hold a password. */
 function checkTarget({ url, pool }: PostgresOptions): void {
   if ((url === undefined) === (pool === undefined)) throw invalid('url', undefined, 'either url or pool')
-  if (pool !== undefined && typeof pool.connect !== 'function') throw invalid('pool', pool, 'a pg.Pool')
+  if (pool !== undefined && typeof pool.connect !== 'function') throw unshown('pool', 'a pg.Pool')
   if (url !== undefined && !(/^postgres(ql)?:\/\//.test(url) && URL.canParse(url)))
     throw invalid('url', undefined, "a URL such as 'postgres://user@host:5432/database'")
 }

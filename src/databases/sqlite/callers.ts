@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { MillraceError } from '../../core/errors.js'
 import type { Database } from './connection.js'
@@ -12,7 +13,7 @@ export function callersDatabase(tx: unknown, file: string, what: string): Databa
       { field: 'tx' },
     )
   }
-  if (resolve(db.name) !== resolve(file)) {
+  if (placeOf(db.name) !== placeOf(file)) {
     throw new MillraceError('STORE_REFUSED', `tx is a connection to '${db.name}', but ${what} in '${file}'`, {
       field: 'tx',
     })
@@ -30,5 +31,14 @@ export function atomically<T>(db: Database, work: () => T): T {
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK TO millrace; RELEASE millrace')
     throw error
+  }
+}
+
+/** The same for all names of a file. */
+function placeOf(name: string): string {
+  try {
+    return realpathSync(name)
+  } catch {
+    return resolve(name) // it is in memory
   }
 }

@@ -46,12 +46,6 @@ export function driverMissing(broker: string, install: string, cause: unknown): 
   )
 }
 
-/** For an option that may hold a password. */
-export function unshown(field: string, expected: string): MillraceError {
-  const text = `${field} is not right (it is not shown here); expected ${expected}`
-  return new MillraceError('INVALID_OPTION', text, { field })
-}
-
 export function words(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return error.errors.map(words).join(', ')
   return error instanceof Error ? error.message || error.name : String(error)

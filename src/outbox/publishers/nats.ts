@@ -1,8 +1,7 @@
 import type { Duration } from '../../core/duration.js'
-import { integer, noUnknown } from '../../core/options.js'
+import { integer, noUnknown, unshown } from '../../core/options.js'
 import type { Publisher } from '../publisher.js'
 import { BrokerPublisher } from './broker.js'
-import { unshown } from './errors.js'
 import { connectNats, type NatsSettings } from './nats/connection.js'
 import { group, mostInFlight, timeout } from './options.js'
 

@@ -1,6 +1,5 @@
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { integer, invalid } from '../../core/options.js'
-import { unshown } from './errors.js'
+import { integer, invalid, unshown } from '../../core/options.js'
 
 export const mostInFlight = 10_000
 

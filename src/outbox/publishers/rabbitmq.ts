@@ -1,8 +1,7 @@
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { integer, invalid, noUnknown } from '../../core/options.js'
+import { integer, invalid, noUnknown, unshown } from '../../core/options.js'
 import type { Publisher } from '../publisher.js'
 import { BrokerPublisher } from './broker.js'
-import { unshown } from './errors.js'
 import { flag, group, mostInFlight, timeout } from './options.js'
 import { connectRabbit, type RabbitSettings } from './rabbitmq/connection.js'
 

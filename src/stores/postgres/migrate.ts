@@ -8,6 +8,7 @@ import { deskFunctions, listFunctions } from './statements.js'
 export function planOf(schema: string, migrations: readonly Migration[] = all): SchemaPlan {
   return {
     schema,
+    own: { table: 'job', of: 'jobs' },
     migrations,
     inSchema: (sql) => inSchema(sql, schema),
     functions: {

@@ -2090,7 +2090,6 @@ FROM json_to_recordset($1) AS r (kind int, pending int, scheduled int, running i
   total_dead int, total_cancelled int, total_crashed int, total_pruned int, total_shed int, total_deferred int)
 `,
   addJobs: `
--- all: then the last value stands for it
 INSERT INTO {schema}.job (seq, created_at, kind, max_attempts, max_crashes, state, special, id, input, rank,
   finished_at, child_of, overrides, tags, search, metadata, rest)
 SELECT a.seq, $2, a.kind, a.max_attempts, a.max_crashes, a.state, a.special, a.id, coalesce(a.input, ''), a.rank,

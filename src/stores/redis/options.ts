@@ -1,9 +1,9 @@
 import type { Clock } from '../../core/clock.js'
 import { type Duration, milliseconds } from '../../core/duration.js'
-import { integer, invalid, noUnknown } from '../../core/options.js'
+import { integer, invalid, noUnknown, unshown } from '../../core/options.js'
 import type { RedisPattern } from './driver.js'
 import { type CompiledDurability, compileDurability, type Durability } from './durability.js'
-import { parseUrl, type Target, unshown } from './url.js'
+import { parseUrl, type Target } from './url.js'
 
 export interface RedisOptions {
   /**

@@ -3,7 +3,8 @@
  * `redis+cluster://host:port,host:port`; with `rediss` instead of `redis` over TLS. No error shows anything of a URL,
  * which may hold a password.
  */
-import { MillraceError } from '../../core/errors.js'
+import type { MillraceError } from '../../core/errors.js'
+import { unshown } from '../../core/options.js'
 
 export interface Address {
   readonly host: string
@@ -88,13 +89,4 @@ function decoded(text: string): string {
 
 function wrong(expected: string): MillraceError {
   return unshown('url', expected)
-}
-
-/** It may hold a password. */
-export function unshown(field: string, expected: string): MillraceError {
-  return new MillraceError(
-    'INVALID_OPTION',
-    `${field} is not right (it is not shown here); expected ${expected}`,
-    { field },
-  )
 }

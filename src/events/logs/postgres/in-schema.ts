@@ -42,6 +42,7 @@ export function planOf(schema: string): SchemaPlan {
   const inSchema = inSchemaOf(schema)
   return {
     schema,
+    own: { table: 'checkpoint', of: 'an event store' },
     migrations,
     inSchema,
     functions: { mark: `append_${functionSet}`, texts: () => functions.map(inSchema) },

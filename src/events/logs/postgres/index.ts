@@ -1,4 +1,3 @@
-import { MillraceError } from '../../../core/errors.js'
 import { invalid } from '../../../core/options.js'
 import { CommitWatch } from '../../../databases/postgres/commit-watch.js'
 import { type Connection, openConnection } from '../../../databases/postgres/connection.js'
@@ -8,7 +7,6 @@ import {
   compileOptions,
   type PostgresOptions,
 } from '../../../databases/postgres/options.js'
-import { quote } from '../../../databases/postgres/schema.js'
 import { Slots } from '../../../databases/postgres/slots.js'
 import type { Queryable } from '../../../databases/postgres/transaction.js'
 import type { Query } from '../../../databases/postgres/tx/library.js'
@@ -75,12 +73,6 @@ export class PostgresLog implements EventLog {
   async #connect(): Promise<void> {
     const { schema } = this.#options
     const connection = await openConnection(this.#options, planOf(schema))
-    try {
-      await checkTables(connection, schema)
-    } catch (error) {
-      await connection.close()
-      throw error
-    }
     this.#engine = makeEngine(connection, this.#options)
     await this.#engine.wakeUps.start()
   }
@@ -200,18 +192,6 @@ export class PostgresLog implements EventLog {
     if (this.#engine === undefined) throw closed()
     return this.#engine
   }
-}
-
-/** What numbers its migrations in the same schema, such as jobs, would be taken for it. */
-async function checkTables(server: Queryable, schema: string): Promise<void> {
-  const text = 'SELECT to_regclass($1) IS NULL AS missing'
-  const { rows } = await server.query<{ missing: boolean }>({ text }, [`${quote(schema)}.event`])
-  if (rows[0]?.missing === false) return
-  throw new MillraceError(
-    'STORE_REFUSED',
-    `the schema ${quote(schema)} has something else in it than events; give the log another schema`,
-    { field: 'schema', value: schema },
-  )
 }
 
 type Engine = ReturnType<typeof makeEngine>

@@ -2,8 +2,6 @@
 
 export const all = {
   page: `
--- in each row, and in one that has nothing else when there are none: how many were looked at, the last of them, and the last
--- one before the first gap above what is decided, if there is one. Nothing beyond that gap comes.
 WITH looked AS MATERIALIZED (
   SELECT e.*, lag(e.position, 1, $1::bigint) OVER (ORDER BY e.position) AS before
   FROM (
@@ -183,8 +181,6 @@ JOIN {schema}.projection p ON g.name IN ('', p.name)
 ORDER BY p.name
 `,
   hold: `
--- lease is waited for while a transaction moves the checkpoint. That of others is not, which have it as long as their
--- transaction lasts.
 WITH held AS (
   SELECT c.part FROM {schema}.checkpoint c
   WHERE c.name = $1 AND c.generation = $2 AND c.part = $3 AND c.token = $4

@@ -24,6 +24,7 @@ import type {
   OutboxStore,
   PruneRequest,
 } from '../../store.js'
+import { slotText } from '../../store.js'
 import { claim } from './claim.js'
 import { figures, listAside } from './look.js'
 import { prune } from './prune.js'
@@ -56,7 +57,10 @@ export class PostgresOutbox implements OutboxStore {
   /** What statements say in braces. */
   readonly #inSchema = (sql: string): string => {
     const { schema } = this.#options
-    return sql.replaceAll('{schema}', quote(schema)).replaceAll('{locks}', lockKey(schema, 'slots'))
+    return sql
+      .replaceAll('{schema}', quote(schema))
+      .replaceAll('{locks}', lockKey(schema, 'slots'))
+      .replaceAll('{text}', `${slotText}`)
   }
 
   open(): Promise<void> {
@@ -64,6 +68,7 @@ export class PostgresOutbox implements OutboxStore {
   }
 
   async close(): Promise<void> {
+    await this.#opening.over()
     const engine = this.#engine
     this.#engine = undefined
     this.#opening.forget()
@@ -74,7 +79,8 @@ export class PostgresOutbox implements OutboxStore {
 
   async #connect(): Promise<void> {
     const { schema } = this.#options
-    const plan = { schema, migrations, inSchema: this.#inSchema }
+    const own = { table: 'hold', of: 'an outbox' }
+    const plan = { schema, own, migrations, inSchema: this.#inSchema }
     const connection = await openConnection(this.#options, plan)
     const wakeUps = new WakeUps(connection, this.#options, (signal) => {
       this.#listeners.tell(signal.type === 'ready' ? kindsOf(signal.queues) : [undefined])
@@ -105,7 +111,7 @@ export class PostgresOutbox implements OutboxStore {
   }
 
   follow(request: FollowRequest): Promise<Following | undefined> {
-    const publication = `millrace_outbox_${this.#options.schema}`.slice(0, 63)
+    const publication = publicationOf(this.#options.schema)
     return follow({
       connection: this.#open().connection,
       inSchema: this.#inSchema,
@@ -154,6 +160,11 @@ export class PostgresOutbox implements OutboxStore {
     if (this.#engine === undefined) throw new MillraceError('CLOSED', 'the outbox is not open')
     return this.#engine
   }
+}
+
+/** At most 63 bytes, as for every name. */
+function publicationOf(schema: string): string {
+  return `outbox.${schema}`
 }
 
 function kindsOf(topics: ReadonlySet<string>): Kind[] {

@@ -7,11 +7,11 @@ type InSchema = (sql: string) => string
 
 export async function figures(connection: Connection, inSchema: InSchema): Promise<OutboxFigures> {
   const { rows } = await connection.query({ text: inSchema(look.figures) }, [slots, mostCounted])
-  const { jobs, messages, oldestJob, oldestMessage, held, aside } = rows[0]
+  const { jobs, messages, oldestJob, oldestMessage, heldJobs, heldMessages, aside } = rows[0]
   return {
     waiting: { job: jobs, message: messages },
     oldest: { job: oldestJob, message: oldestMessage },
-    held,
+    held: { job: heldJobs, message: heldMessages },
     aside,
   }
 }

@@ -2,11 +2,9 @@
 
 export const claim = {
   take: `
--- $1: the first slot, $2: how many there are, $3: which to begin with, $4: how many rows, $5: whether to keep them
 SELECT * FROM {schema}.claim($1, $2, $3, $4, $5)
 `,
   settle: `
--- $1: what is not simply done, as JSON. \`back\`: stays, with \`delay\` its line waits; \`free\`: its line waits no more.
 WITH given AS MATERIALIZED (
   SELECT *, coalesce('k' || key, seq::text) AS line FROM json_to_recordset($1::json) AS (
     "do" text, slot smallint, seq bigint, id text, key text, topic text, body text, headers text, at float8,
@@ -34,12 +32,9 @@ WHERE s.sent_at >= now() AND g."do" IN ('back', 'set aside') AND s.slot = g.slot
 
 export const follow = {
   lead: `
--- $1: the first slot. One at a time follows, as long as its connection lives.
 SELECT pg_try_advisory_lock({locks} - 1 - $1) AS taken
 `,
   lease: `
--- $1: milliseconds. The server ends this connection, and gives its locks away, when nothing is heard of it for so long, be it
--- frozen or cut off. Before PostgreSQL 14 it does that in transactions only.
 SELECT set_config(name, $1, false) FROM pg_catalog.pg_settings
 WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')
 `,
@@ -47,41 +42,48 @@ WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')
 SELECT
 `,
   lock: `
--- $1: the first slot, $2: how many. Waits for relays that poll, and keeps them away from then on.
 SELECT pg_advisory_lock({locks} + slot) FROM generate_series($1::bigint, $1::bigint + $2 - 1) slot
 `,
   now: `
 SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now, pg_current_snapshot()::text AS snapshot
 `,
+  seen: `
+SELECT pg_current_snapshot()::text AS snapshot
+`,
   prepared: `
--- $1: the publication
-SELECT current_setting('wal_level') AS level, EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = $1) AS published
+SELECT current_setting('wal_level') AS level,
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_publication p
+    JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
+    WHERE p.pubname = $1 AND r.prrelid = '{schema}.waiting'::regclass) THEN true
+  WHEN EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = $1) THEN NULL ELSE false END AS published
 `,
   publish: `
 CREATE PUBLICATION "{publication}" FOR TABLE {schema}.waiting WITH (publish = 'insert')
 `,
+  publishAgain: `
+ALTER PUBLICATION "{publication}" SET TABLE {schema}.waiting
+`,
   lag: `
--- $1: the replication slot. Bytes that the server keeps for it.
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 AS lag
 FROM pg_catalog.pg_replication_slots WHERE slot_name = $1
 `,
   leftover: `
--- $1: the first slot, $2: how many, $3: milliseconds. Whether a row is older than that.
 SELECT EXISTS (SELECT FROM generate_series($1::int, $1::int + $2 - 1) s, LATERAL (
-  SELECT FROM {schema}.waiting w WHERE w.slot = s AND w.at < clock_timestamp() - $3 * interval '1 ms'
+  SELECT FROM {schema}.waiting w WHERE w.slot = s AND w.at < to_timestamp($3::float8 / 1000)
   ORDER BY w.seq LIMIT 1) old) AS old
 `,
   remove: `
--- $1: slots, $2: the seq of a row in each, $3: whether they are kept
 SELECT {schema}.remove($1, $2, $3)
 `,
 } as const
 
 export const look = {
   figures: `
--- $1: slots of each kind, $2: the most that are counted
 SELECT jobs.waiting AS jobs, messages.waiting AS messages, jobs.oldest AS "oldestJob", messages.oldest AS "oldestMessage",
-  (SELECT count(*) FROM (SELECT FROM {schema}.hold LIMIT $2) one) AS held,
+  (SELECT count(*) FROM (SELECT FROM {schema}.hold WHERE slot < $1 AND until > clock_timestamp() - interval '1 minute'
+    LIMIT $2) one) AS "heldJobs",
+  (SELECT count(*) FROM (SELECT FROM {schema}.hold WHERE slot >= $1 AND until > clock_timestamp() - interval '1 minute'
+    LIMIT $2) one) AS "heldMessages",
   (SELECT count(*) FROM (SELECT FROM {schema}.aside LIMIT $2) one) AS aside
 FROM LATERAL (
   SELECT (SELECT count(*) FROM (SELECT FROM {schema}.waiting WHERE slot < $1 LIMIT $2) one) AS waiting,
@@ -96,13 +98,11 @@ FROM LATERAL (
 ) messages
 `,
   aside: `
--- $1: a position, $2: how many above it
 SELECT position, id, slot, key, topic, body, headers, extract(epoch FROM at)::float8 * 1000 AS at,
   extract(epoch FROM aside_at)::float8 * 1000 AS "asideAt", attempts, failure
 FROM {schema}.aside WHERE position > $1 ORDER BY position LIMIT $2
 `,
   retry: `
--- $1: ids. Back to the end of their lines, in the order in which they were set aside.
 WITH gone AS (
   DELETE FROM {schema}.aside WHERE id = ANY($1::text[])
   RETURNING position, slot, id, key, topic, body, headers, at
@@ -113,24 +113,20 @@ WITH gone AS (
 SELECT id FROM gone ORDER BY position
 `,
   discard: `
--- $1: ids
 DELETE FROM {schema}.aside WHERE id = ANY($1::text[]) RETURNING id
 `,
 } as const
 
 export const prune = {
   sent: `
--- $1: milliseconds for which they are kept, $2: the most that go
 DELETE FROM {schema}.sent WHERE ctid = ANY(ARRAY(
   SELECT ctid FROM {schema}.sent WHERE sent_at < clock_timestamp() - $1 * interval '1 ms' ORDER BY sent_at LIMIT $2))
 `,
   aside: `
--- $1, $2: the same
 DELETE FROM {schema}.aside WHERE position = ANY(ARRAY(
   SELECT position FROM {schema}.aside WHERE aside_at < clock_timestamp() - $1 * interval '1 ms' ORDER BY position LIMIT $2))
 `,
   received: `
--- $1, $2: the same, $3: whose
 DELETE FROM {schema}.received WHERE ctid = ANY(ARRAY(
   SELECT ctid FROM {schema}.received
   WHERE consumer = $3 AND at < clock_timestamp() - $1 * interval '1 ms' ORDER BY at LIMIT $2))
@@ -139,16 +135,14 @@ DELETE FROM {schema}.received WHERE ctid = ANY(ARRAY(
 
 export const receive = {
   note: `
--- $1: the consumer, $2: the message's id. Waits for a transaction that is noting the same; a row only when it is new.
 INSERT INTO {schema}.received (consumer, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true AS noted
 `,
 } as const
 
 export const write = {
   rows: `
--- $1: rows as JSON, in their order. Gives the id of the transaction.
 WITH given AS MATERIALIZED (
-  SELECT * FROM ROWS FROM (json_to_recordset($1::json)
+  SELECT * FROM ROWS FROM (json_to_recordset($1::text::json)
     AS (slot smallint, id text, key text, topic text, body text, headers text)) WITH ORDINALITY
 ), written AS (
   INSERT INTO {schema}.waiting (slot, id, key, topic, body, headers)
@@ -225,7 +219,8 @@ CREATE INDEX ON {schema}.received (consumer, at);
 
 -- Takes up to \`want\` rows of the \`slots\` slots that begin with \`first\`, beginning with \`first\` + \`turn\`; of slots that
 -- another transaction has taken, none. They are gone when this one commits. Without a hold, \`attempts\` is NULL.
--- A slot is locked by a statement of its own, so that the next one sees what its last owner did.
+-- A slot is locked by a statement of its own, so that the next one sees what its last owner did. Of large rows no more
+-- than {text} bytes and one row come of each slot.
 CREATE FUNCTION {schema}.claim(first int, slots int, turn int, want int, history boolean)
 RETURNS TABLE (slot smallint, seq bigint, id text, key text, topic text, body text, headers text, at float8, age float8, attempts int)
 LANGUAGE plpgsql
@@ -249,12 +244,15 @@ BEGIN
     CONTINUE WHEN NOT pg_try_advisory_xact_lock({locks} + this);
     RETURN QUERY
       WITH batch AS MATERIALIZED (
-        SELECT w.seq, h.line, h.attempts
-        FROM {schema}.waiting w
-        LEFT JOIN {schema}.hold h ON h.slot = this AND h.line = coalesce('k' || w.key, w.seq::text)
-        WHERE w.slot = this AND (h.until IS NULL OR h.until <= clock_timestamp())
-        ORDER BY w.seq
-        LIMIT want - got
+        SELECT b.seq, b.line, b.attempts FROM (
+          SELECT w.seq, h.line, h.attempts,
+            sum(pg_column_size(w.body)) OVER (ORDER BY w.seq) - pg_column_size(w.body) AS before
+          FROM {schema}.waiting w
+          LEFT JOIN {schema}.hold h ON h.slot = this AND h.line = coalesce('k' || w.key, w.seq::text)
+          WHERE w.slot = this AND (h.until IS NULL OR h.until <= clock_timestamp())
+          ORDER BY w.seq
+          LIMIT want - got
+        ) b WHERE b.before < {text}
       ), gone AS (
         DELETE FROM {schema}.waiting w USING batch b WHERE w.slot = this AND w.seq = b.seq
         RETURNING w.*, b.attempts

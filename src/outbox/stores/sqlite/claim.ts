@@ -1,8 +1,16 @@
 import type { Clock } from '../../../core/clock.js'
 import type { Connection } from '../../../databases/sqlite/connection.js'
 import { newToken } from '../../../system/ids.js'
-import { type Claim, type ClaimRequest, type Row, slots, type Verdict } from '../../store.js'
-import { kindNumber, lineOf } from './kinds.js'
+import {
+  type Claim,
+  type ClaimRequest,
+  lineOf,
+  type Row,
+  slots,
+  slotText,
+  type Verdict,
+} from '../../store.js'
+import { kindNumber } from './kinds.js'
 import { claim as sql } from './sql.generated.js'
 
 /** A claim is a lease on its slots; its rows stay until it is settled. */
@@ -55,10 +63,11 @@ export function makeClaim(connection: Connection, clock: Clock): (request: Claim
     for (let i = 0; i < slots && taken.rows.length < limit; i++) {
       const slot = (from + i) % slots
       if (!waits.get(kindNumber[kind], slot)) continue
+      // Looked at before it is written: others see that the file has changed, and would look as well, and so on.
+      const rows = affordable(select.iterate(kindNumber[kind], slot, now, limit - taken.rows.length))
+      if (rows.length === 0) continue
       if (lease.run(kindNumber[kind], slot, token, now + within, now).changes === 0) continue
-      const rows = select.all(kindNumber[kind], slot, now, limit - taken.rows.length)
-      if (rows.length > 0) taken.slots.push(slot)
-      else unlease.run(kindNumber[kind], slot, token)
+      taken.slots.push(slot)
       for (const { key, topic, headers, attempts, ...rest } of rows)
         taken.rows.push({
           ...rest,
@@ -91,6 +100,17 @@ export function makeClaim(connection: Connection, clock: Clock): (request: Claim
     remove.run(...place)
     if (row.attempts !== undefined || verdict.do === 'set aside') free.run(...line)
   }
+}
+
+function affordable(rows: Iterable<Stored>): Stored[] {
+  const few: Stored[] = []
+  let text = 0
+  for (const row of rows) {
+    few.push(row)
+    text += row.body.length
+    if (text > slotText) break
+  }
+  return few
 }
 
 interface Taken {

@@ -65,6 +65,7 @@ export class SqliteOutbox implements OutboxStore {
   }
 
   async close(): Promise<void> {
+    await this.#opening.over()
     const engine = this.#engine
     this.#engine = undefined
     this.#opening.forget()

@@ -15,7 +15,7 @@ import { look as sql } from './sql.generated.js'
 export function makeLook(db: Database, clock: Clock) {
   const waiting = db.prepare<[number, number], number>(sql.waiting).pluck()
   const oldest = db.prepare<[number, number], number>(sql.oldest).pluck()
-  const held = db.prepare<[number], number>(sql.held).pluck()
+  const held = db.prepare<[number, number, number], number>(sql.held).pluck()
   const countAside = db.prepare<[number], number>(sql.countAside).pluck()
   const asides = db.prepare<[number, number], StoredAside>(sql.aside)
   const retry = db.prepare(sql.retry)
@@ -27,13 +27,17 @@ export function makeLook(db: Database, clock: Clock) {
     return {
       waiting: { job: countWaiting('job'), message: countWaiting('message') },
       oldest: { job: ageOf('job'), message: ageOf('message') },
-      held: held.get(mostCounted) ?? 0,
+      held: { job: countHeld('job'), message: countHeld('message') },
       aside: countAside.get(mostCounted) ?? 0,
     }
   }
 
   function countWaiting(kind: Kind): number {
     return waiting.get(kindNumber[kind], mostCounted) ?? 0
+  }
+
+  function countHeld(kind: Kind): number {
+    return held.get(kindNumber[kind], clock.now() - 60_000, mostCounted) ?? 0
   }
 
   function ageOf(kind: Kind): number {

@@ -2,16 +2,13 @@
 
 export const claim = {
   waits: `
--- Whether a slot has a row at all.
 SELECT 1 FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? LIMIT 1
 `,
   lease: `
--- Takes a slot unless it is another's: kind, slot, token, until, now.
 INSERT INTO millrace_outbox_lease (kind, slot, token, until) VALUES (?, ?, ?, ?)
 ON CONFLICT (kind, slot) DO UPDATE SET token = excluded.token, until = excluded.until WHERE until <= ?
 `,
   rows: `
--- kind, slot, now, limit
 SELECT w.seq, w.slot, w.id, w.key, w.topic, w.body, w.headers, w.at, h.attempts
 FROM millrace_outbox_waiting w
 LEFT JOIN millrace_outbox_hold h ON h.kind = w.kind AND h.slot = w.slot AND h.line = coalesce('k' || w.key, CAST(w.seq AS TEXT))
@@ -19,7 +16,6 @@ WHERE w.kind = ? AND w.slot = ? AND (h.until IS NULL OR h.until <= ?)
 ORDER BY w.seq LIMIT ?
 `,
   holds: `
--- Whether a claim still has a slot: kind, slot, token.
 SELECT 1 FROM millrace_outbox_lease WHERE kind = ? AND slot = ? AND token = ?
 `,
   unlease: `
@@ -48,15 +44,13 @@ SELECT kind, slot, id, key, topic, body, headers, at, ?, ?, ? FROM millrace_outb
 
 export const look = {
   waiting: `
--- Of one kind, up to a number.
 SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_waiting WHERE kind = ? LIMIT ?)
 `,
   oldest: `
--- When the first row of a slot was written.
 SELECT at FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? ORDER BY seq LIMIT 1
 `,
   held: `
-SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_hold LIMIT ?)
+SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_hold WHERE kind = ? AND until > ? LIMIT ?)
 `,
   countAside: `
 SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_aside LIMIT ?)
@@ -79,7 +73,6 @@ DELETE FROM millrace_outbox_aside WHERE id = ?
 
 export const prune = {
   sent: `
--- Before when, and how many.
 DELETE FROM millrace_outbox_sent WHERE rowid IN (
   SELECT rowid FROM millrace_outbox_sent WHERE sent_at < ? ORDER BY sent_at LIMIT ?)
 `,
@@ -88,7 +81,6 @@ DELETE FROM millrace_outbox_aside WHERE position IN (
   SELECT position FROM millrace_outbox_aside WHERE aside_at < ? ORDER BY position LIMIT ?)
 `,
   received: `
--- Whose, before when, and how many.
 DELETE FROM millrace_outbox_received WHERE (consumer, id) IN (
   SELECT consumer, id FROM millrace_outbox_received WHERE consumer = ? AND at < ? ORDER BY at LIMIT ?)
 `,

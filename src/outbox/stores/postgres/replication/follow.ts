@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../../../core/errors.js'
 import { ask } from '../../../../databases/postgres/ask.js'
 import type { Connection } from '../../../../databases/postgres/connection.js'
 import type { PgOwnClient } from '../../../../databases/postgres/driver.js'
-import { sever, unref } from '../../../../databases/postgres/driver.js'
+import { processId, sever, unref } from '../../../../databases/postgres/driver.js'
 import { sqlState } from '../../../../databases/postgres/errors.js'
+import { greeting } from '../../../../databases/postgres/session.js'
 import { types } from '../../../../databases/postgres/types.js'
 import { newToken } from '../../../../system/ids.js'
 import { type Claim, type Following, type FollowRequest, type Row, slots } from '../../../store.js'
@@ -39,28 +41,29 @@ export async function follow(parts: FollowParts): Promise<Following | undefined>
   try {
     await client.connect()
     unref(client)
+    await refusePooler(client, answer)
     const runWithin =
       (ms: number): Run =>
       (text, values = []) =>
         ask(client, { text: inSchema(text), values: [...values], types }, ms)
     const run = runWithin(answer)
     const first = firstOf(request.kind)
+    await run(statements.lease, [String(request.within)])
     const lead = await run(statements.lead, [first])
     if (lead.rows[0].taken !== true) return void leave(client)
     const slot = `millrace_outbox_${newToken()}`
     stream = await Stream.start({
       driver,
-      client: settingsOf(client),
+      client: settingsOf(client, request.within),
       slot,
       publication,
       isWanted: (row) => row.slot >= first && row.slot < first + slots,
     })
     await run(`SET lock_timeout = ${request.within}`)
-    await run(statements.lease, [String(request.within)])
     await runWithin(request.within + answer)(statements.lock, [first, slots])
     const { rows } = await run(statements.now)
     const { now, snapshot } = rows[0]
-    return new Follower({
+    return new PostgresFollowing({
       client,
       run,
       stream,
@@ -76,7 +79,7 @@ export async function follow(parts: FollowParts): Promise<Following | undefined>
   }
 }
 
-interface FollowerParts {
+interface FollowingParts {
   readonly client: PgOwnClient
   readonly run: Run
   readonly stream: Stream
@@ -89,14 +92,16 @@ interface FollowerParts {
   readonly epoch: number
 }
 
-class Follower implements Following {
-  readonly #parts: FollowerParts
+class PostgresFollowing implements Following {
+  readonly #parts: FollowingParts
   /** Claimed, and perhaps told of once more. */
   readonly #claimed = new Set<string>()
   readonly #streamed = new Map<Row, StreamedRow>()
+  /** Told of, and not handed out. */
+  #unseen: StreamedRow[] = []
   readonly #renewal: NodeJS.Timeout
 
-  constructor(parts: FollowerParts) {
+  constructor(parts: FollowingParts) {
     this.#parts = parts
     parts.client.on('end', () => void this.close())
     this.#renewal = setInterval(() => void this.#renew(), parts.request.within / 4)
@@ -114,22 +119,41 @@ class Follower implements Following {
   }
 
   async next(limit: number, ms: number): Promise<readonly Row[]> {
+    if (this.#unseen.length === 0) this.#unseen = await this.#told(limit, ms)
+    const rows = this.#unseen.length === 0 ? [] : await this.#seen(ms)
+    return rows.map((streamed) => {
+      const row = this.#rowOf(streamed)
+      this.#streamed.set(row, streamed)
+      return row
+    })
+  }
+
+  /** Without those that were claimed. */
+  async #told(limit: number, ms: number): Promise<StreamedRow[]> {
     const { stream, before } = this.#parts
     const streamed = await stream.next(limit, ms)
-    const isNew = (row: StreamedRow) => !before.hasSeen(row.xid) && !this.#claimed.delete(nameOf(row))
-    const rows: Row[] = []
+    const isKnown = (row: StreamedRow) => before.hasSeen(row.xid) || this.#claimed.delete(nameOf(row))
+    const rows: StreamedRow[] = []
     const known: StreamedRow[] = []
-    for (const one of streamed) {
-      if (!isNew(one)) {
-        known.push(one)
-        continue
-      }
-      const row = this.#rowOf(one)
-      this.#streamed.set(row, one)
-      rows.push(row)
-    }
+    for (const row of streamed) (isKnown(row) ? known : rows).push(row)
     if (known.length > 0) stream.settled(known)
     return rows
+  }
+
+  /**
+   * The log tells of a commit before anybody can see it: by a moment, or by as long as a synchronous standby takes. Until
+   * then it could still be lost, whoever gets the row would not find what it tells of, and it could not be removed.
+   */
+  async #seen(ms: number): Promise<StreamedRow[]> {
+    const deadline = performance.now() + ms
+    for (let rest = 1; ; rest = Math.min(2 * rest, longestRestMs)) {
+      const { rows } = await this.#parts.run(statements.seen)
+      const now = new Snapshot(rows[0].snapshot)
+      const unseen = this.#unseen.findIndex(({ xid }) => !now.hasSeen(xid))
+      if (unseen !== 0) return this.#unseen.splice(0, unseen === -1 ? this.#unseen.length : unseen)
+      if (performance.now() + rest > deadline) return []
+      await sleep(rest)
+    }
   }
 
   async settle(rows: readonly Row[]): Promise<void> {
@@ -147,8 +171,11 @@ class Follower implements Following {
   }
 
   async isLate(ms: number): Promise<boolean> {
-    const { run, request } = this.#parts
-    const { rows } = await run(statements.leftover, [firstOf(request.kind), slots, ms])
+    const { run, request, stream, epoch } = this.#parts
+    // What was told of and is not settled yet may be as old as it likes.
+    const told = [...this.#streamed.values(), ...this.#unseen].map(({ at }) => at)
+    const oldest = Math.min(epoch + performance.now(), stream.oldest, ...told)
+    const { rows } = await run(statements.leftover, [firstOf(request.kind), slots, oldest - ms])
     return rows[0].old
   }
 
@@ -174,6 +201,7 @@ class Follower implements Following {
 }
 
 const mostClaimed = 100_000
+const longestRestMs = 32
 
 function nameOf({ slot, seq }: { readonly slot: number; readonly seq: number }): string {
   return `${slot % slots}:${seq}`
@@ -187,14 +215,41 @@ function leave(client: PgOwnClient): void {
 
 const goodbyeMs = 500
 
-/** How the other connection is to be made. */
-function settingsOf(client: PgOwnClient): object {
+/** A lock that is taken over a pooler stays with a connection that goes to others. */
+async function refusePooler(client: PgOwnClient, within: number): Promise<void> {
+  const { rows } = await ask(client, { text: greeting, types }, within)
+  if (rows[0].pid !== processId(client))
+    throw refused(
+      'the connection leads through a pooler; give the outbox a URL that leads to the server itself',
+    )
+}
+
+/** How the other connection is to be made. Its slot waits for open transactions, but not for ever: the server keeps its log meanwhile. */
+function settingsOf(client: PgOwnClient, patience: number): object {
   const { connectionParameters, password } = client as unknown as {
-    connectionParameters: { user?: string; database?: string; host?: string; port?: number; ssl?: unknown }
+    connectionParameters: {
+      user?: string
+      database?: string
+      host?: string
+      port?: number
+      ssl?: unknown
+      options?: string
+    }
     password?: unknown
   }
-  const { user, database, host, port, ssl } = connectionParameters
-  return { user, database, host, port, ssl, password, application_name: 'millrace', keepAlive: true }
+  const { user, database, host, port, ssl, options = '' } = connectionParameters
+  const patient = `${options} -c lock_timeout=${patience}`.trim()
+  return {
+    user,
+    database,
+    host,
+    port,
+    ssl,
+    password,
+    options: patient,
+    application_name: 'millrace',
+    keepAlive: true,
+  }
 }
 
 async function publish(
@@ -202,10 +257,12 @@ async function publish(
   inSchema: (sql: string) => string,
   publication: string,
 ): Promise<void> {
-  const { rows } = await connection.query({ text: statements.prepared }, [publication])
+  const { rows } = await connection.query({ text: inSchema(statements.prepared) }, [publication])
   if (rows[0].level !== 'logical') throw refused(`its wal_level is '${rows[0].level}'; ${advices['55000']}`)
-  if (rows[0].published) return
-  const text = inSchema(statements.publish).replace('{publication}', publication)
+  if (rows[0].published === true) return
+  // Null: there is a publication of that name, of a table that has gone.
+  const make = rows[0].published === null ? statements.publishAgain : statements.publish
+  const text = inSchema(make).replace('{publication}', publication)
   await connection.query({ text }).catch((error: unknown) => {
     if (!duplicates.has(sqlState(error) ?? '')) throw error // another relay was quicker
   })
@@ -227,6 +284,7 @@ function refused(why: string, cause?: unknown): MillraceError {
 
 const advices: Readonly<Record<string, string>> = {
   '55000': "set wal_level = logical, restart the server, or use source 'poll'",
+  '55P03': 'a transaction has been open for long; the relay polls, and tries again',
   '42501': 'give the role REPLICATION: ALTER ROLE the_role REPLICATION',
   '53400': 'raise max_replication_slots and max_wal_senders',
   '53300': 'raise max_wal_senders',

@@ -69,6 +69,11 @@ export class Stream {
     })
   }
 
+  /** When the first row that nobody has fetched was written. */
+  get oldest(): number {
+    return this.#rows[0]?.at ?? Number.POSITIVE_INFINITY
+  }
+
   /** Waits up to `ms` for the first row. Throws when the stream has ended. */
   async next(limit: number, ms: number): Promise<readonly StreamedRow[]> {
     if (this.#rows.length === 0 && this.#failure === undefined) await this.#someOrLate(ms)

@@ -18,12 +18,22 @@ SELECT pg_advisory_lock({locks} + slot) FROM generate_series($1::bigint, $1::big
 -- :now
 SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS now, pg_current_snapshot()::text AS snapshot
 
+-- :seen
+SELECT pg_current_snapshot()::text AS snapshot
+
 -- :prepared
--- $1: the publication
-SELECT current_setting('wal_level') AS level, EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = $1) AS published
+-- $1: the publication. False when there is none, null when there is and it has not our table.
+SELECT current_setting('wal_level') AS level,
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_publication p
+    JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
+    WHERE p.pubname = $1 AND r.prrelid = '{schema}.waiting'::regclass) THEN true
+  WHEN EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = $1) THEN NULL ELSE false END AS published
 
 -- :publish
 CREATE PUBLICATION "{publication}" FOR TABLE {schema}.waiting WITH (publish = 'insert')
+
+-- :publishAgain
+ALTER PUBLICATION "{publication}" SET TABLE {schema}.waiting
 
 -- :lag
 -- $1: the replication slot. Bytes that the server keeps for it.
@@ -31,9 +41,9 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 AS lag
 FROM pg_catalog.pg_replication_slots WHERE slot_name = $1
 
 -- :leftover
--- $1: the first slot, $2: how many, $3: milliseconds. Whether a row is older than that.
+-- $1: the first slot, $2: how many, $3: a time. Whether a row was written before.
 SELECT EXISTS (SELECT FROM generate_series($1::int, $1::int + $2 - 1) s, LATERAL (
-  SELECT FROM {schema}.waiting w WHERE w.slot = s AND w.at < clock_timestamp() - $3 * interval '1 ms'
+  SELECT FROM {schema}.waiting w WHERE w.slot = s AND w.at < to_timestamp($3::float8 / 1000)
   ORDER BY w.seq LIMIT 1) old) AS old
 
 -- :remove

@@ -1,7 +1,10 @@
 -- :figures
--- $1: slots of each kind, $2: the most that are counted
+-- $1: slots of each kind, $2: the most that are counted. A hold that was over a minute ago is one of a row that has gone.
 SELECT jobs.waiting AS jobs, messages.waiting AS messages, jobs.oldest AS "oldestJob", messages.oldest AS "oldestMessage",
-  (SELECT count(*) FROM (SELECT FROM {schema}.hold LIMIT $2) one) AS held,
+  (SELECT count(*) FROM (SELECT FROM {schema}.hold WHERE slot < $1 AND until > clock_timestamp() - interval '1 minute'
+    LIMIT $2) one) AS "heldJobs",
+  (SELECT count(*) FROM (SELECT FROM {schema}.hold WHERE slot >= $1 AND until > clock_timestamp() - interval '1 minute'
+    LIMIT $2) one) AS "heldMessages",
   (SELECT count(*) FROM (SELECT FROM {schema}.aside LIMIT $2) one) AS aside
 FROM LATERAL (
   SELECT (SELECT count(*) FROM (SELECT FROM {schema}.waiting WHERE slot < $1 LIMIT $2) one) AS waiting,

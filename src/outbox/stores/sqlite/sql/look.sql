@@ -7,7 +7,8 @@ SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_waiting WHERE kind = ? LIMIT
 SELECT at FROM millrace_outbox_waiting WHERE kind = ? AND slot = ? ORDER BY seq LIMIT 1
 
 -- :held
-SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_hold LIMIT ?)
+-- Of one kind, over later than a time; one that was over long ago is of a row that has gone.
+SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_hold WHERE kind = ? AND until > ? LIMIT ?)
 
 -- :countAside
 SELECT count(*) FROM (SELECT 1 FROM millrace_outbox_aside LIMIT ?)

@@ -63,7 +63,8 @@ CREATE INDEX ON {schema}.received (consumer, at);
 
 -- Takes up to `want` rows of the `slots` slots that begin with `first`, beginning with `first` + `turn`; of slots that
 -- another transaction has taken, none. They are gone when this one commits. Without a hold, `attempts` is NULL.
--- A slot is locked by a statement of its own, so that the next one sees what its last owner did.
+-- A slot is locked by a statement of its own, so that the next one sees what its last owner did. Of large rows no more
+-- than {text} bytes and one row come of each slot.
 CREATE FUNCTION {schema}.claim(first int, slots int, turn int, want int, history boolean)
 RETURNS TABLE (slot smallint, seq bigint, id text, key text, topic text, body text, headers text, at float8, age float8, attempts int)
 LANGUAGE plpgsql
@@ -87,12 +88,15 @@ BEGIN
     CONTINUE WHEN NOT pg_try_advisory_xact_lock({locks} + this);
     RETURN QUERY
       WITH batch AS MATERIALIZED (
-        SELECT w.seq, h.line, h.attempts
-        FROM {schema}.waiting w
-        LEFT JOIN {schema}.hold h ON h.slot = this AND h.line = coalesce('k' || w.key, w.seq::text)
-        WHERE w.slot = this AND (h.until IS NULL OR h.until <= clock_timestamp())
-        ORDER BY w.seq
-        LIMIT want - got
+        SELECT b.seq, b.line, b.attempts FROM (
+          SELECT w.seq, h.line, h.attempts,
+            sum(pg_column_size(w.body)) OVER (ORDER BY w.seq) - pg_column_size(w.body) AS before
+          FROM {schema}.waiting w
+          LEFT JOIN {schema}.hold h ON h.slot = this AND h.line = coalesce('k' || w.key, w.seq::text)
+          WHERE w.slot = this AND (h.until IS NULL OR h.until <= clock_timestamp())
+          ORDER BY w.seq
+          LIMIT want - got
+        ) b WHERE b.before < {text}
       ), gone AS (
         DELETE FROM {schema}.waiting w USING batch b WHERE w.slot = this AND w.seq = b.seq
         RETURNING w.*, b.attempts
