@@ -38,7 +38,10 @@ export interface EventLog {
 
   /** The newest one of this name, if there is one. */
   snapshot(stream: string, name: string): Promise<SnapshotRecord | undefined>
-  /** Keeps it instead of an older one; one that is newer stays. */
+  /**
+   * Keeps it instead of an older one; one that is newer, or of a newer form, stays. Not if its last event is gone: what was
+   * erased must not come back.
+   */
   keepSnapshot(snapshot: SnapshotRecord): Promise<void>
 
   /**

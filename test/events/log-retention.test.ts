@@ -10,6 +10,7 @@ function record(more: Partial<SnapshotRecord> = {}): SnapshotRecord {
 describe('a snapshot', () => {
   test('is kept instead of an older one, not instead of a newer one', async () => {
     const { log } = await freshLog()
+    await log.append([newAppend('s', 'none', 12)])
     expect(await log.snapshot('s', 'account')).toBeUndefined()
     await log.keepSnapshot(record())
     expect(await log.snapshot('s', 'account')).toEqual(record())
@@ -21,10 +22,23 @@ describe('a snapshot', () => {
     const same = record({ version: 11, schema: 3, state: 'of another form' })
     await log.keepSnapshot(same)
     expect(await log.snapshot('s', 'account')).toEqual(same)
+    await log.keepSnapshot(record({ version: 12, schema: 2, state: 'of an older deploy' }))
+    expect(await log.snapshot('s', 'account')).toEqual(same)
+  })
+
+  test('is not kept of what is not there, or was erased meanwhile', async () => {
+    const { log } = await freshLog()
+    await log.append([newAppend('s', 'none', 10)])
+    await log.keepSnapshot(record({ version: 11 }))
+    expect(await log.snapshot('s', 'account')).toBeUndefined()
+    while (!(await log.erase('s', 3)));
+    await log.keepSnapshot(record())
+    expect(await log.snapshot('s', 'account')).toBeUndefined()
   })
 
   test('is one stream’s and one aggregate’s', async () => {
     const { log } = await freshLog()
+    await log.append([newAppend('s', 'none', 12), newAppend('t', 'none', 12)])
     const others = [record({ name: 'order' }), record({ stream: 't' })]
     for (const snapshot of [record(), ...others]) await log.keepSnapshot(snapshot)
     await log.keepSnapshot(record({ version: 12 }))
@@ -146,6 +160,22 @@ describe('what is removed', () => {
     expect((next as { position: number }).position).toBeGreaterThan(before[4]?.position as number)
     expect(await namesOf(log)).toEqual(['s@2', 's@4', 's@6'])
     expect(await namesOf(log, { limit: 1 })).toEqual(['s@2', 's@4', 's@6'])
+  })
+
+  test('what a stream needs beside its snapshot stays', async () => {
+    const { log, clock } = await freshLog()
+    await log.append([newAppend('order-1', 'none', 5), newAppend('order-2', 'none', 2)])
+    await log.keepSnapshot(record({ stream: 'order-1', version: 3 }))
+    await log.keepSnapshot(record({ stream: 'order-1', version: 2, name: 'other' }))
+    clock.jump(1_000)
+    expect(await surplus(log)).toEqual(['order-1@1', 'order-1@2', 'order-2@1', 'order-2@2'])
+    expect(await surplus(log, { superseded: true })).toEqual([
+      'order-1@1',
+      'order-1@2',
+      'order-1@3',
+      'order-1@4',
+      'order-2@1',
+    ])
   })
 
   test('whole streams go in bounded steps, with their snapshots; their versions stay', async () => {

@@ -95,11 +95,23 @@ export class Events {
     return { events, through, more, pending: false }
   }
 
-  surplus({ category, age, superseded, through, limit }: SurplusQuery, now: number): StoredEvent[] {
+  /** Whether an event of this version is kept of a stream. */
+  has(stream: string, version: number): boolean {
+    return this.#streams.get(stream)?.events.some((event) => event.version === version) === true
+  }
+
+  /** `snapshotOf`: up to which version a stream's snapshots go, infinite when it has none. */
+  surplus(
+    { category, age, superseded, through, limit }: SurplusQuery,
+    now: number,
+    snapshotOf: (stream: string) => number,
+  ): StoredEvent[] {
     const isSurplus = (event: StoredEvent) =>
       categoryOf(event.stream) === category &&
       event.at < now - age &&
-      (!superseded || event.version < (this.#streams.get(event.stream)?.visible ?? 0))
+      (superseded
+        ? event.version < (this.#streams.get(event.stream)?.visible ?? 0)
+        : event.version <= snapshotOf(event.stream))
     const found: StoredEvent[] = []
     for (const event of this.#all) {
       if (event.position > Math.min(through, this.#committed) || found.length === limit) break

@@ -115,10 +115,10 @@ export class MemoryLog implements EventLog {
   keepSnapshot(snapshot: SnapshotRecord): Promise<void> {
     const { stream, name } = snapshot
     return this.#write(() => {
+      if (!this.#events.has(stream, snapshot.version)) return
       const kept = this.#snapshots.get(stream) ?? new Map<string, SnapshotRecord>()
       this.#snapshots.set(stream, kept)
-      const older = kept.get(name)
-      if (older === undefined || older.version <= snapshot.version) kept.set(name, snapshot)
+      if (!isNewer(kept.get(name), snapshot)) kept.set(name, snapshot)
     })
   }
 
@@ -151,7 +151,9 @@ export class MemoryLog implements EventLog {
 
   async surplus(query: SurplusQuery): Promise<StoredEvent[]> {
     this.#refuseWhenClosed()
-    return this.#events.surplus(query, this.#clock.now())
+    const needed = (stream: string) => this.#snapshots.get(stream)?.values() ?? []
+    const last = (stream: string) => Math.min(...Array.from(needed(stream), ({ version }) => version))
+    return this.#events.surplus(query, this.#clock.now(), last)
   }
 
   remove(positions: readonly number[]): Promise<void> {
@@ -211,4 +213,10 @@ export class MemoryLog implements EventLog {
 function applied<T>({ answer, apply }: Change<T>): T {
   apply()
   return answer
+}
+
+/** Of the form first: a process of an older deploy takes none back. */
+function isNewer(kept: SnapshotRecord | undefined, { schema, version }: SnapshotRecord): boolean {
+  if (kept === undefined) return false
+  return kept.schema === schema ? kept.version > version : kept.schema > schema
 }

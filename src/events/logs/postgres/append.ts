@@ -78,9 +78,12 @@ export class Appender {
       )
       for (const { appends, resolve } of batch) resolve(results.splice(0, appends.length))
     } catch (error) {
-      if (sqlState(error) !== uniqueViolation) for (const { reject } of batch) reject(error)
-      // One of them has an id that is taken: callers that share nothing but a turn must not fail together.
-      else for (const call of batch) await this.#sendCarefully(call)
+      // One of them has an id that is taken, or a text that cannot be kept: callers that share nothing but a turn must not
+      // fail together.
+      const isOnes =
+        sqlState(error) === uniqueViolation || sqlState(error)?.startsWith(dataException) === true
+      if (isOnes) for (const call of batch) await this.#sendCarefully(call)
+      else for (const { reject } of batch) reject(error)
     }
   }
 
@@ -108,6 +111,7 @@ export class Appender {
 }
 
 const uniqueViolation = '23505'
+const dataException = '22'
 const mostTries = 3
 
 /** What goes to the server at a time: timers go on meanwhile, and no message is much larger than the largest events. */

@@ -1,3 +1,4 @@
+import type { Connection } from '../../../databases/postgres/connection.js'
 import type { Queryable } from '../../../databases/postgres/transaction.js'
 import type { StoredEvent, SurplusQuery } from '../../log.js'
 import { type Place, Rounds, rangeOf, window } from '../rounds.js'
@@ -6,7 +7,7 @@ import type { InSchema } from './in-schema.js'
 import { retention as sql } from './sql.generated.js'
 
 /** `now`: empty for the server's clock. */
-export function makeRetention(server: Queryable, inSchema: InSchema, now: () => string) {
+export function makeRetention(connection: Connection, inSchema: InSchema, now: () => string) {
   const rounds = new Rounds()
 
   return { surplus, remove, erase }
@@ -31,12 +32,19 @@ export function makeRetention(server: Queryable, inSchema: InSchema, now: () => 
   }
 
   async function erase(stream: string, limit: number): Promise<boolean> {
-    await run('forgetSnapshots', [stream])
-    await run('erase', [stream, limit])
-    return (await run('isLeft', [stream])).length === 0
+    return connection.transaction(async (transaction) => {
+      await run('lock', [stream], transaction)
+      await run('forgetSnapshots', [stream], transaction)
+      await run('erase', [stream, limit], transaction)
+      return (await run('isLeft', [stream], transaction)).length === 0
+    })
   }
 
-  async function run<Row>(statement: keyof typeof sql, values: readonly unknown[]): Promise<Row[]> {
+  async function run<Row>(
+    statement: keyof typeof sql,
+    values: readonly unknown[],
+    server: Queryable = connection,
+  ): Promise<Row[]> {
     return (await server.query<Row>({ text: inSchema(sql[statement]) }, values)).rows
   }
 }

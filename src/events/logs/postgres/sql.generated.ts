@@ -247,11 +247,17 @@ WHERE (stream, version) > ($1, $2) AND stream < $3 ORDER BY stream, version LIMI
 SELECT position, id, stream, version, at, type, schema, data, meta FROM {schema}.event e
 WHERE (stream, version) > ($1, $2) AND (stream, version) <= ($3, $4) AND stream < $5
   AND (stream >= $6 OR stream = $7) AND at < {schema}.clock_{set}($12) - $8::bigint AND position <= $9
-  AND (NOT $10::boolean OR EXISTS (SELECT FROM {schema}.event n WHERE n.stream = e.stream AND n.version > e.version))
+  AND CASE WHEN $10::boolean
+    THEN EXISTS (SELECT FROM {schema}.event n WHERE n.stream = e.stream AND n.version > e.version)
+    -- What came after the newest snapshot is needed to load the stream.
+    ELSE e.version <= coalesce((SELECT min(s.version) FROM {schema}.snapshot s WHERE s.stream = e.stream), e.version) END
 ORDER BY stream, version LIMIT $11
 `,
   remove: `
 DELETE FROM {schema}.event WHERE position = ANY ($1::bigint[])
+`,
+  lock: `
+SELECT FROM {schema}.stream WHERE id = $1 FOR UPDATE
 `,
   erase: `
 DELETE FROM {schema}.event WHERE position = ANY (ARRAY(
@@ -269,10 +275,14 @@ export const snapshot = {
   newest: `
 SELECT stream, name, schema, version, state FROM {schema}.snapshot WHERE stream = $1 AND name = $2
 `,
+  hold: `
+SELECT FROM {schema}.stream WHERE id = $1 FOR KEY SHARE
+`,
   keep: `
-INSERT INTO {schema}.snapshot AS s (stream, name, schema, version, state) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO {schema}.snapshot AS s (stream, name, schema, version, state)
+SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT FROM {schema}.event WHERE stream = $1 AND version = $4)
 ON CONFLICT (stream, name) DO UPDATE SET schema = excluded.schema, version = excluded.version, state = excluded.state
-WHERE s.version <= excluded.version
+WHERE (s.schema, s.version) <= (excluded.schema, excluded.version)
 `,
 } as const
 

@@ -5,11 +5,11 @@ import { snapshot as sql } from './sql.generated.js'
 
 export function makeSnapshots(db: Database) {
   const newest = prepare<[string, string], SnapshotRecord>(db, sql.newest)
-  const keepOne = prepare<[string, string, number, number, string]>(db, sql.keep)
+  const keepOne = prepare<[SnapshotRecord]>(db, sql.keep)
 
   return { get: (stream: string, name: string) => newest.get(stream, name), keep }
 
-  function keep({ stream, name, schema, version, state }: SnapshotRecord): void {
-    keepOne.run(stream, name, schema, version, state)
+  function keep(snapshot: SnapshotRecord): void {
+    keepOne.run(snapshot)
   }
 }

@@ -6,11 +6,17 @@ WHERE (stream, version) > ($1, $2) AND stream < $3 ORDER BY stream, version LIMI
 SELECT position, id, stream, version, at, type, schema, data, meta FROM {schema}.event e
 WHERE (stream, version) > ($1, $2) AND (stream, version) <= ($3, $4) AND stream < $5
   AND (stream >= $6 OR stream = $7) AND at < {schema}.clock_{set}($12) - $8::bigint AND position <= $9
-  AND (NOT $10::boolean OR EXISTS (SELECT FROM {schema}.event n WHERE n.stream = e.stream AND n.version > e.version))
+  AND CASE WHEN $10::boolean
+    THEN EXISTS (SELECT FROM {schema}.event n WHERE n.stream = e.stream AND n.version > e.version)
+    -- What came after the newest snapshot is needed to load the stream.
+    ELSE e.version <= coalesce((SELECT min(s.version) FROM {schema}.snapshot s WHERE s.stream = e.stream), e.version) END
 ORDER BY stream, version LIMIT $11
 
 -- :remove
 DELETE FROM {schema}.event WHERE position = ANY ($1::bigint[])
+
+-- :lock  against whoever keeps a snapshot of it
+SELECT FROM {schema}.stream WHERE id = $1 FOR UPDATE
 
 -- :erase  ($1 stream, $2 limit) -> how many
 DELETE FROM {schema}.event WHERE position = ANY (ARRAY(

@@ -7,7 +7,10 @@ ORDER BY stream, version LIMIT 1 OFFSET @offset
 SELECT position, id, stream, version, at, type, schema, data, meta FROM millrace_event e
 WHERE (stream, version) > (@stream, @version) AND (stream, version) <= (@toStream, @toVersion) AND stream < @end
   AND (stream >= @begin OR stream = @category) AND at < @before AND position <= @through
-  AND (NOT @superseded OR EXISTS (SELECT 1 FROM millrace_event n WHERE n.stream = e.stream AND n.version > e.version))
+  AND CASE WHEN @superseded
+    THEN EXISTS (SELECT 1 FROM millrace_event n WHERE n.stream = e.stream AND n.version > e.version)
+    -- What came after the newest snapshot is needed to load the stream.
+    ELSE e.version <= coalesce((SELECT min(s.version) FROM millrace_event_snapshot s WHERE s.stream = e.stream), e.version) END
 ORDER BY stream, version LIMIT @limit
 
 -- :remove
