@@ -2,40 +2,26 @@
  * The ground of one run: a folder with a store and the journals, a client that enqueues, and the processes
  * under attack. A fault gets an arena, does its harm, and `judge` heals, drains and asks the checker.
  */
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { type EnqueueOptions, type JobDefinition, type JobState, Millrace } from 'millrace'
 import type { RedisCluster } from '../servers/redis-cluster.js'
-import { check, type FinalJob, type Invariant, type Loss, type Period, type Violation } from './checker.js'
+import { check, type FinalJob, type Loss, type Period } from './checker.js'
 import type { ChildConfig } from './child.js'
 import type { JobRecord } from './contract.js'
 import { type EngineName, integrity, openStore } from './engine.js'
-import { Fleet, type Member } from './fleet.js'
+import type { Member } from './fleet.js'
 import { type Signature, type Work, work } from './jobs.js'
-import { type HistoryEvent, Journal, notEnqueued, readJournals, Tail } from './journal.js'
+import { type HistoryEvent, Journal, notEnqueued, readJournals } from './journal.js'
 import type { ChaosServer, Ground, Place } from './place.js'
 import type { ProducerConfig } from './producer-process.js'
-import type { Random } from './random.js'
 import { RecordingStore } from './recording-store.js'
 import { medianOf, percentileOf, type Row } from './row.js'
+import { type AttackOptions, repeat, Scene, sleep } from './scene.js'
 import { settings } from './settings.js'
 import type { WorkerConfig } from './worker-process.js'
 
-export interface ArenaOptions {
-  readonly engine: EngineName
-  readonly ground: Ground
-  readonly fault: string
-  readonly folder: string
+export interface ArenaOptions extends AttackOptions<EngineName, Ground> {
   /** Where the store lies, when not in `folder`. */
   readonly storeFolder?: string
-  readonly random: Random
-  /** How many kills this fault is to give. */
-  readonly kills: number
-  /** 1 for the full run, less for a short one: scales the faults that do not kill. */
-  readonly scale: number
-  /** How long a long outage is. */
-  readonly outageMs: number
-  readonly progress: (text: string) => void
 }
 
 export interface Judgement {
@@ -67,36 +53,18 @@ const allStates = [...liveStates, 'completed', 'dead', 'cancelled'] as const
 /** Where workers are killed on purpose, their jobs have done nothing wrong. */
 const manyCrashes = 1_000
 
-/** An idle worker has nothing to wait for after SIGTERM. */
-const endLimitMs = 2_000
-
-export class Arena {
-  readonly options: ArenaOptions
-  readonly random: Random
+export class Arena extends Scene<HistoryEvent, ArenaOptions> {
   readonly place: Place
-  readonly fleet: Fleet
   readonly mill: Millrace
   readonly losses: Loss[] = []
-  /** What went wrong on the way. */
-  readonly violations: Violation[] = []
-  /** How long each process took to be at work again, each time that a fault had healed. */
-  readonly resumes: number[] = []
-  interrupted = 0
-  kills = 0
   #enqueued = 0
-  readonly #journals: string
   readonly #journal: Journal
   readonly #store: RecordingStore
-  readonly #startedAt = Date.now()
 
   constructor(options: ArenaOptions) {
-    this.options = options
-    this.random = options.random
-    this.#journals = join(options.folder, 'journals')
-    mkdirSync(this.#journals, { recursive: true })
+    super(options)
     this.place = options.ground.place(options.storeFolder ?? options.folder)
-    this.fleet = new Fleet(this.#journals)
-    this.#journal = new Journal(this.#journals, 'harness')
+    this.#journal = new Journal(this.journals, 'harness')
     this.#store = new RecordingStore(openStore(this.place), this.#journal)
     this.mill = new Millrace({ store: this.#store })
   }
@@ -133,7 +101,7 @@ export class Arena {
   }
 
   childConfig(name: string): ChildConfig {
-    return { place: this.place, journals: this.#journals, name, seed: this.random.fork(name).seed }
+    return { place: this.place, journals: this.journals, name, seed: this.random.fork(name).seed }
   }
 
   /** Enqueues and writes down what was tried and what was acknowledged; refusals are written down, not thrown. */
@@ -184,71 +152,18 @@ export class Arena {
     return jobs.filter((job) => job.worker === worker).map((job) => job.id)
   }
 
-  /** Waits for a process that is to be killed and writes down what it held. */
-  async bury(member: Member, diedAt?: number): Promise<void> {
-    const exit = await member.exit
-    if (exit.signal !== 'SIGKILL') return this.accuse('crash', `by itself, ${member.obituary()}`)
-    this.kills++
-    await this.recordLoss(member, diedAt ?? exit.t)
-    this.options.progress(`${this.kills} kills`)
-  }
-
-  /** From `t` on, the worker does nothing any more for the jobs that it holds. */
-  async recordLoss(member: Member, t: number): Promise<void> {
+  override async recordLoss(member: Member, t: number): Promise<void> {
     const worker = await member.ready.catch(() => '')
     if (worker !== '') this.losses.push({ worker, t, held: await this.heldBy(worker) })
   }
 
-  /** Kills a worker now. */
-  async kill(member: Member): Promise<void> {
-    const t = member.signal('SIGKILL')
-    await this.bury(member, t)
-  }
-
-  /** A process that got SIGTERM ends with its grace at the latest, or is accused and killed. */
-  async ended(member: Member, graceMs: number): Promise<void> {
-    const limitMs = graceMs + endLimitMs
-    if ((await Promise.race([member.exit, sleep(limitMs)])) !== undefined) return
-    this.accuse('I13', `${member.name} did not end within ${limitMs} ms of its signal`)
-    member.signal('SIGKILL')
-  }
-
-  /** Ends a fault; each of these processes, which nobody restarts, must then get answers of the store again. */
-  async heal(members: readonly Member[], heal: () => void | Promise<void>): Promise<void> {
-    const tails = new Map(members.map((member) => [member, new Tail(this.#journals, member.name)]))
-    const from = Date.now()
-    await heal()
-    const healedAt = Date.now()
-    this.interrupted += members.length
-    await this.waitUntil(() => {
-      for (const [member, tail] of tails) {
-        const sign = tail.read().find((event) => event.t >= from && isAnswer(event))
-        if (sign === undefined) continue
-        this.resumes.push(Math.max(0, sign.t - healedAt))
-        tails.delete(member)
-      }
-      return tails.size === 0
-    }, settings.resumeLimitMs)
-    for (const { name } of tails.keys())
-      this.accuse('I13', `${name} is not at work again ${settings.resumeLimitMs} ms after the fault`)
-  }
-
-  accuse(invariant: Invariant, text: string): void {
-    this.violations.push({ invariant, text })
+  protected override isAnswer({ e }: HistoryEvent): boolean {
+    return e === 'enqueue-ack' || e === 'claim' || e === 'settle-result'
   }
 
   async counts(): Promise<Record<JobState, number>> {
     const { states } = await this.mill.stats()
     return { ...states }
-  }
-
-  async waitUntil(what: () => Promise<boolean> | boolean, limitMs: number): Promise<boolean> {
-    const end = Date.now() + limitMs
-    while (Date.now() < end) {
-      if (await what()) return true
-      await sleep(10)
-    }
-    return false
   }
 
   /** Heals (healthy workers, where none is left), drains, ends all processes and judges. */
@@ -258,7 +173,7 @@ export class Arena {
     const healedAt = Date.now()
     const empty = await this.waitUntil(async () => (await this.#backlog()) === 0, settings.drainLimitMs)
     const drainedAfterMs = empty ? Date.now() - healedAt : undefined
-    await this.#endProcesses(judgement.graceMs ?? 0)
+    await this.endProcesses(judgement.graceMs ?? 0)
 
     const state = await integrity(this.place)
     if (state !== 'ok') this.accuse('damage', `the store is damaged: ${state}`)
@@ -266,7 +181,7 @@ export class Arena {
     const counts = await this.counts()
     await this.mill.close()
     this.#journal.close()
-    const events = readJournals(this.#journals)
+    const events = readJournals(this.journals)
     const verdict = check({
       events,
       jobs,
@@ -287,8 +202,7 @@ export class Arena {
     if (judgement.expectStale && verdict.staleAttempts === 0)
       this.accuse('harness', 'no stale write was tried')
     return {
-      engine: this.options.engine,
-      fault: this.options.fault,
+      ...this.rowBase(),
       injected,
       acked: verdict.acked,
       lost: verdict.lost,
@@ -297,17 +211,9 @@ export class Arena {
       recoveryP50Ms: medianOf(verdict.recoveries),
       recoveryP99Ms: percentileOf(verdict.recoveries, 0.99),
       recoveryMaxMs: verdict.recoveries.at(-1) ?? null,
-      resumed: this.resumes.length,
-      interrupted: this.interrupted,
-      resumeP50Ms: medianOf(this.resumes),
-      resumeP99Ms: percentileOf(this.resumes, 0.99),
-      resumeMaxMs: percentileOf(this.resumes, 1 - Number.EPSILON),
-      kills: this.kills,
       staleAttempts: verdict.staleAttempts,
       duplicates: verdict.duplicates,
       drainMs: drainedAfterMs ?? null,
-      ms: Date.now() - this.#startedAt,
-      seed: this.random.seed,
       note: [judgement.note, finding].filter((note) => note !== undefined).join('; '),
       violations: [...verdict.violations, ...this.violations],
     }
@@ -324,13 +230,6 @@ export class Arena {
     return liveStates.reduce((sum, state) => sum + counts[state], 0)
   }
 
-  /** By SIGTERM first, so that each run ends with a proper shutdown too. */
-  async #endProcesses(graceMs: number): Promise<void> {
-    for (const member of this.fleet.members) member.signal('SIGTERM')
-    await Promise.all(this.fleet.members.map((member) => this.ended(member, graceMs)))
-    await this.fleet.killAll()
-  }
-
   async #list(state: JobState): Promise<JobRecord[]> {
     await this.mill.open()
     const found: JobRecord[] = []
@@ -342,11 +241,6 @@ export class Arena {
     } while (cursor !== undefined)
     return found
   }
-}
-
-/** Something that only a store can have said. */
-function isAnswer({ e }: HistoryEvent): boolean {
-  return e === 'enqueue-ack' || e === 'claim' || e === 'settle-result'
 }
 
 function toFinal(job: JobRecord): FinalJob {
@@ -369,20 +263,4 @@ function signer(text: string | undefined): string | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Partial<Signature>).by
 }
 
-/** Does it again and again, until what this returns is called; that resolves when the last one is done. */
-export function repeat(action: (n: number) => Promise<void>): () => Promise<void> {
-  let running = true
-  const loop = async () => {
-    for (let n = 0; running; n++) await action(n)
-  }
-  const done = loop()
-  done.catch(() => {}) // whoever stops it sees it
-  return () => {
-    running = false
-    return done
-  }
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}
+export { repeat, sleep }

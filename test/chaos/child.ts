@@ -9,7 +9,7 @@ export interface ChildConfig {
 }
 
 /** The configuration that the harness gave this process; the process ends when the harness does. */
-export function beChild<Config extends ChildConfig>(): Config {
+export function beChild<Config extends object = ChildConfig>(): Config {
   process.on('disconnect', () => process.exit())
   return JSON.parse(process.argv[2] ?? '') as Config
 }

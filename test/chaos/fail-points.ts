@@ -2,7 +2,6 @@
  * Where a process kills itself with SIGKILL. The product has no hooks for this: the points lie in the store
  * that wraps the engine (recording-store.ts) and in the handlers (jobs.ts).
  */
-import type { Journal } from './journal.js'
 import type { Random } from './random.js'
 
 export type FailPoint =
@@ -37,37 +36,42 @@ export type FailPoint =
   | 'mid-commit'
 
 /** The chance to die at each passage of a point. */
-export type Armed = Partial<Record<FailPoint, number>>
+export type Armed<P extends string = FailPoint> = Partial<Record<P, number>>
 
-export class Doom {
-  readonly #armed: Armed | undefined
+/** Where last words go. */
+interface DeathBook {
+  write(event: { e: 'die'; worker: string; point: string }): void
+}
+
+export class Doom<P extends string = FailPoint> {
+  readonly #armed: Armed<P> | undefined
   readonly #random: Random
-  readonly #journal: Journal
+  readonly #journal: DeathBook
   /** Known once the worker exists. */
   worker = ''
 
-  constructor(armed: Armed | undefined, random: Random, journal: Journal) {
+  constructor(armed: Armed<P> | undefined, random: Random, journal: DeathBook) {
     this.#armed = armed
     this.#random = random
     this.#journal = journal
   }
 
   /** Kills this process if the point is armed and luck has it. */
-  at(point: FailPoint): void {
+  at(point: P): void {
     if (this.strikes(point)) this.die(point)
   }
 
-  strikes(point: FailPoint): boolean {
+  strikes(point: P): boolean {
     const chance = this.#armed?.[point]
     return chance !== undefined && this.#random.chance(chance)
   }
 
-  die(point: FailPoint): void {
+  die(point: P): void {
     this.announce(point)
     process.kill(process.pid, 'SIGKILL')
   }
 
-  announce(point: FailPoint): void {
+  announce(point: P): void {
     this.#journal.write({ e: 'die', worker: this.worker, point })
   }
 }

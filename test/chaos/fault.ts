@@ -1,14 +1,17 @@
 import { Arena, type ArenaOptions } from './arena.js'
 import type { EngineName } from './engine.js'
+import type { Ground } from './place.js'
 import type { Row } from './row.js'
+import type { AttackOptions } from './scene.js'
 
-export interface Fault {
+/** On engines of `E`, whose runs share a `G`. */
+export interface Fault<E extends string = EngineName, G = Ground> {
   readonly name: string
   /** Its part of all kills; 0 for faults that kill nobody. */
   readonly weight: number
   /** Where it makes sense; everywhere, when not given. */
-  readonly engines?: readonly EngineName[]
-  run(options: ArenaOptions): Promise<Row>
+  readonly engines?: readonly E[]
+  run(options: AttackOptions<E, G>): Promise<Row>
 }
 
 /** A fault on one store. */

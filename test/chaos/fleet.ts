@@ -1,7 +1,7 @@
 /** The child processes of one run: started, watched, and all gone at the end, however it ends. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export interface Exit {
@@ -79,13 +79,13 @@ export class Fleet {
     this.#folder = folder
   }
 
-  /** `script` is a file of this folder. `doomed`: its death is part of the plan. */
+  /** `script` is a file of this folder, or below it. `doomed`: its death is part of the plan. */
   start(
     script: string,
     config: (name: string) => object,
     options: { doomed?: boolean; execArgv?: string[] } = {},
   ): Member {
-    const name = `${script.replace('-process', '')}-${++this.#count}`
+    const name = `${basename(script).replace('-process', '')}-${++this.#count}`
     const outputFile = join(this.#folder, `${name}.out`)
     const output = openSync(outputFile, 'a')
     const child = fork(

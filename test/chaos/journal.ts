@@ -51,7 +51,14 @@ export interface SettledOutcome {
   readonly idle?: boolean
 }
 
-type WithoutTime<E> = E extends HistoryEvent ? Omit<E, 't'> : never
+/** What every line has, whoever writes it. */
+export interface Timed {
+  readonly e: string
+  readonly t: number
+  readonly by?: string
+}
+
+export type WithoutTime<E> = E extends Timed ? Omit<E, 't'> : never
 
 /** Of an enqueue that failed: refused, or nobody knows whether it was done. */
 export function notEnqueued(id: string, error: unknown): WithoutTime<HistoryEvent> {
@@ -61,7 +68,7 @@ export function notEnqueued(id: string, error: unknown): WithoutTime<HistoryEven
     : { e: 'enqueue-refused', id, code }
 }
 
-export class Journal {
+export class Journal<E extends Timed = HistoryEvent> {
   readonly #fd: number
   readonly #by: string
 
@@ -70,7 +77,7 @@ export class Journal {
     this.#fd = openSync(join(folder, `${name}.jsonl`), 'a')
   }
 
-  write(...events: WithoutTime<HistoryEvent>[]): void {
+  write(...events: WithoutTime<E>[]): void {
     if (events.length === 0) return
     const t = Date.now()
     writeSync(this.#fd, events.map((event) => `${JSON.stringify({ ...event, t, by: this.#by })}\n`).join(''))
@@ -82,13 +89,13 @@ export class Journal {
 }
 
 /** All events of all processes, in the order of time. */
-export function readJournals(folder: string): HistoryEvent[] {
+export function readJournals<E extends Timed = HistoryEvent>(folder: string): E[] {
   const files = readdirSync(folder).filter((file) => file.endsWith('.jsonl'))
-  return files.flatMap((file) => parse(readFileSync(join(folder, file)))).sort((a, b) => a.t - b.t)
+  return files.flatMap((file) => parse<E>(readFileSync(join(folder, file)))).sort((a, b) => a.t - b.t)
 }
 
 /** What a process writes down from now on, while it is alive. */
-export class Tail {
+export class Tail<E extends Timed = HistoryEvent> {
   readonly #file: string
   readonly #from: number
 
@@ -97,7 +104,7 @@ export class Tail {
     this.#from = existsSync(this.#file) ? statSync(this.#file).size : 0
   }
 
-  read(): HistoryEvent[] {
+  read(): E[] {
     if (!existsSync(this.#file)) return []
     const bytes = readFileSync(this.#file)
     // It may have begun in the middle of a write.
@@ -107,7 +114,7 @@ export class Tail {
 }
 
 /** What stands after the last newline was cut off by a kill and never counted. */
-function parse(bytes: Buffer): HistoryEvent[] {
+export function parse<E>(bytes: Buffer): E[] {
   const lines = bytes.toString('utf8').split('\n').slice(0, -1)
-  return lines.map((line) => JSON.parse(line) as HistoryEvent)
+  return lines.map((line) => JSON.parse(line) as E)
 }

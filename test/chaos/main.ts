@@ -1,9 +1,9 @@
 /**
- * npm run chaos -- --engine sqlite|postgres|redis|redis-cluster [--only FAULT]... [--kills N]
- *                  [--seed S] [--outage SECONDS] [--set NAME=VALUE]... [--json FILE] [--keep]
+ * npm run chaos -- --engine sqlite|postgres|redis|redis-cluster|outbox-sqlite|outbox-postgres [--only FAULT]...
+ *                  [--kills N] [--seed S] [--outage SECONDS] [--set NAME=VALUE]... [--json FILE] [--keep]
  *
- * Real processes on one store, killed, frozen, starved and poisoned, and its server and network with them; one checker
- * over what they wrote down. --kills is the number of all kills, shared by the faults that are chosen; without it, each
+ * Real processes on one store, or around one outbox, killed, frozen, starved and poisoned, and its server and network with
+ * them; one checker over what they wrote down. --kills is the number of all kills, shared by the faults that are chosen; without it, each
  * gets what it gets in a full run. --outage is how long the longest absence of a server is; --set changes a setting
  * of it, such as synchronous_commit=off, to see what that costs. --keep leaves the stores and journals for a look. A seed
  * makes the same choices again (which point, when, what work); the machine's own timing stays free.
@@ -12,18 +12,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type EngineName, engines } from './engine.js'
-import type { Fault } from './fault.js'
-import { faultsOf } from './faults.js'
 import { Random } from './random.js'
 import { emptyRow, headLine, type Row, rowLine } from './row.js'
+import { type BoundFault, type Subject, subjects } from './subjects.js'
 
-const fullRun = { sqlite: 340, postgres: 380, redis: 400, 'redis-cluster': 30 } as const
 const shownViolations = 8
 
 const options = readOptions()
 const random = new Random(options.seed)
-const ground = await engines[options.engine].prepare(options.settings)
+const { subject } = options
+const ground = await subject.prepare(options.settings)
 const folder = mkdtempSync(join(tmpdir(), 'millrace-chaos-'))
 process.once('exit', () =>
   options.keep ? console.log(`kept ${folder}`) : rmSync(folder, { recursive: true, force: true }),
@@ -48,19 +46,17 @@ for (const fault of options.faults) {
 await ground.close()
 conclude()
 
-async function attack(fault: Fault): Promise<Row> {
+async function attack(fault: BoundFault): Promise<Row> {
   const kills = shareOf(fault)
   showProgress(`${fault.name} …`)
   const luck = random.fork(fault.name)
   try {
-    return await fault.run({
-      engine: options.engine,
-      ground,
+    return await ground.run(fault, {
       fault: fault.name,
       folder: join(folder, fault.name),
       random: luck,
       kills,
-      scale: Math.min(1, options.kills / fullRun[options.engine]),
+      scale: Math.min(1, options.kills / subject.kills),
       outageMs: options.outage * 1000,
       progress: (text) => showProgress(`${fault.name}: ${text}${fault.weight > 0 ? ` of ${kills}` : ''}`),
     })
@@ -74,8 +70,8 @@ async function attack(fault: Fault): Promise<Row> {
 }
 
 /** Its part of all kills, at least one. */
-function shareOf({ weight }: Fault): number {
-  const sharing = options.isShared ? options.faults : faultsOf(options.engine)
+function shareOf({ weight }: BoundFault): number {
+  const sharing = options.isShared ? options.faults : subject.faults
   const total = sharing.reduce((sum, fault) => sum + fault.weight, 0)
   return weight === 0 ? 0 : Math.max(1, Math.ceil((options.kills * weight) / total))
 }
@@ -111,21 +107,22 @@ function readOptions() {
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     },
   })
-  if (!(values.engine in engines)) {
+  const { engine } = values
+  const subject: Subject =
+    subjects[engine] ??
     refuse(
-      `there is no chaos for engine '${values.engine}'; known: ${Object.keys(engines).join(', ')} (memory lives and dies with its process)`,
+      `there is no chaos for engine '${engine}'; known: ${Object.keys(subjects).join(', ')} (memory lives and dies with its process)`,
     )
-  }
-  const engine = values.engine as EngineName
-  const faults = faultsOf(engine)
+  const { faults } = subject
   const chosen = values.only.map(
     (name) => faults.find((fault) => fault.name === name) ?? refuse(unknownFault(name, faults)),
   )
   return {
     engine,
+    subject,
     json: values.json,
     keep: values.keep,
-    kills: values.kills === undefined ? fullRun[engine] : wholeNumber(values.kills, 'kills'),
+    kills: values.kills === undefined ? subject.kills : wholeNumber(values.kills, 'kills'),
     isShared: values.kills !== undefined,
     outage: wholeNumber(values.outage, 'outage'),
     faults: chosen.length > 0 ? chosen : faults,
@@ -134,7 +131,7 @@ function readOptions() {
   }
 }
 
-function unknownFault(name: string, faults: readonly Fault[]): string {
+function unknownFault(name: string, faults: readonly BoundFault[]): string {
   return `there is no fault '${name}'; known: ${faults.map((fault) => fault.name).join(', ')}`
 }
 
