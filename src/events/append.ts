@@ -8,6 +8,7 @@ import { runInline, runInlineNow, wantedInline } from './inline.js'
 import type { Append, AppendResult, Expected } from './log.js'
 import type { EventRuntime } from './runtime.js'
 import { streamName } from './stream-name.js'
+import { abandon, isThenable } from './thenable.js'
 
 export interface AppendOptions {
   /**
@@ -38,7 +39,7 @@ export interface Appended {
   readonly repeated: boolean
 }
 
-/** What was appended, as handlers see it. */
+/** What was appended, now or before under the same id, as handlers see it. */
 export interface Written {
   readonly appended: Appended
   readonly events: readonly ArrivingEvent[]
@@ -54,7 +55,7 @@ export function append(
   drafts: readonly EventDraft[],
   options: AppendOptions = {},
 ): Written | Promise<Written> {
-  return options.tx === undefined
+  return options?.tx === undefined
     ? appendAlone(runtime, stream, drafts, options)
     : appendIn(runtime, options.tx, stream, drafts, options)
 }
@@ -98,20 +99,22 @@ function appendIn(
       'the event log is not open yet: await store.open() before appending in a transaction',
     )
   const data = checkedDrafts(runtime, drafts)
-  const late = data.findIndex((one) => one instanceof Promise)
-  if (late !== -1)
+  const late = data.findIndex(isThenable)
+  if (late !== -1) {
+    for (const one of data) if (isThenable(one)) abandon(one)
     throw new MillraceError(
       'INVALID_INPUT',
       `event '${drafts[late]?.type}' has an asynchronous schema, which cannot be used in a transaction`,
     )
+  }
   const request = requestOf(runtime, stream, drafts, data, options)
   const answer = runtime.log.append([request], tx)
-  if (!(answer instanceof Promise)) {
+  if (!isThenable(answer)) {
     const done = written(runtime, request, data, answer[0])
     runInlineNow(runtime, done, tx)
     return done
   }
-  return answer.then(async ([result]) => {
+  return Promise.resolve(answer).then(async ([result]) => {
     const done = written(runtime, request, data, result)
     await runInline(runtime, done, tx)
     return done
@@ -183,5 +186,5 @@ function written(
     version: version - events.length + 1 + i,
     at,
   }))
-  return { appended: { version, position, at, repeated }, events: repeated ? [] : arriving }
+  return { appended: { version, position, at, repeated }, events: arriving }
 }

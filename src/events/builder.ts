@@ -1,4 +1,3 @@
-import { milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
 import { newToken } from '../system/ids.js'
 import { isNearlyDone } from './courtesy.js'
@@ -11,13 +10,14 @@ import { type PartEnd, PartRun } from './part-run.js'
 import type { CompiledRebuild } from './rebuild-options.js'
 import type { EventRuntime } from './runtime.js'
 import { tableOf } from './table.js'
+import { Tries } from './tries.js'
 import { Wakes } from './wakes.js'
-import { workerDefaults } from './worker-options.js'
 
 interface Built {
   readonly lease: PartLease
-  run: PartRun
-  ended: Promise<PartEnd>
+  readonly tries: Tries
+  readonly run: PartRun
+  readonly ended: Promise<PartEnd>
 }
 
 /** Builds a generation under leases of its own, and swaps when it is hardly behind. */
@@ -30,6 +30,8 @@ export class Builder {
   readonly #built = new Map<number, Built>()
   readonly #wakes: Wakes
   readonly #unsubscribe: () => void
+  /** Of a handler that was tried often enough. */
+  #failure: { readonly error: unknown } | undefined
 
   constructor(runtime: EventRuntime, projection: Projection, generation: number, options: CompiledRebuild) {
     this.#runtime = runtime
@@ -49,6 +51,7 @@ export class Builder {
     try {
       for (;;) {
         signal?.throwIfAborted()
+        if (this.#failure !== undefined) throw this.#failure.error
         const record = await recordOf(this.#runtime, this.#projection)
         if (record.live >= this.#generation) return // another process has finished it
         if (record.building !== this.#generation) throw abandoned(record)
@@ -56,12 +59,17 @@ export class Builder {
         const end = await this.#runtime.log.end()
         const position = positionOf(record, this.#generation)
         onProgress?.({ generation: this.#generation, position, end })
-        if (this.#built.size === record.parts && isNearlyDone(record) && (await this.#swap(record))) return
+        if (this.#isGoingWell(record) && isNearlyDone(record) && (await this.#swap(record))) return
         await this.#wakes.next(lookMs)
       }
     } finally {
       signal?.removeEventListener('abort', wake)
     }
+  }
+
+  /** All parts are here, and none has an event that stands in the way. */
+  #isGoingWell({ parts }: ProjectionRecord): boolean {
+    return this.#built.size === parts && [...this.#built.values()].every(({ run }) => !run.isResting)
   }
 
   /** Ends the work, and gives back what it has. */
@@ -92,15 +100,24 @@ export class Builder {
     }
   }
 
-  #start(part: number, lease: PartLease): void {
-    const run = new PartRun(this.#runtime, this.#projection, lease, runOptions)
+  #start(part: number, lease: PartLease, tries = new Tries()): void {
+    const run = this.#newRun(lease, tries)
     const ended = run.run().then(async (end) => {
       if (end.end === 'lost') lease.drop()
-      if (end.end === 'given-up') await lease.release().catch((error: unknown) => this.#tell(error))
+      if (end.end === 'failed') {
+        this.#failure ??= { error: end.error }
+        await lease.release().catch((error: unknown) => this.#tell(error))
+        this.#wakes.wake()
+      }
       if (end.end !== 'paused') this.#built.delete(part)
       return end
     })
-    this.#built.set(part, { lease, run, ended })
+    this.#built.set(part, { lease, tries, run, ended })
+  }
+
+  #newRun(lease: PartLease, tries: Tries): PartRun {
+    const options = { ...runOptions, tries: this.#options.tries }
+    return new PartRun(this.#runtime, this.#projection, lease, options, tries)
   }
 
   /**
@@ -112,11 +129,12 @@ export class Builder {
     if (live === undefined) return false
     try {
       const built = [...this.#built.values()]
-      for (const { run } of built) run.pause()
-      for (const { ended } of built) if ((await ended).end !== 'paused') return false
+      if (!(await this.#pauseAll(built))) return false
       for (const one of built) {
         const target = live.find(({ ref }) => ref.part === one.lease.ref.part)?.position ?? 0
-        const run = new PartRun(this.#runtime, this.#projection, one.lease, runOptions)
+        // A commit whose answer was lost may have moved it.
+        await one.lease.reread()
+        const run = this.#newRun(one.lease, one.tries)
         const cancel = this.#runtime.clock.after(catchUpMs, () => run.abort(tooSlow()))
         await run.upTo(Math.max(target, one.run.seen)).finally(cancel)
       }
@@ -128,6 +146,16 @@ export class Builder {
     } finally {
       await this.#goOn(live)
     }
+  }
+
+  /** All of them have ended when it resolves, whatever they were at; false when one did not end because it was paused. */
+  async #pauseAll(built: readonly Built[]): Promise<boolean> {
+    for (const { run } of built) run.pause()
+    const cancel = this.#runtime.clock.after(catchUpMs, () => {
+      for (const { run } of built) run.abort(tooSlow())
+    })
+    const ends = await Promise.all(built.map(({ ended }) => ended)).finally(cancel)
+    return ends.every(({ end }) => end === 'paused')
   }
 
   async #commit(previous: number, live: readonly PartLease[], built: readonly Built[]): Promise<void> {
@@ -172,15 +200,23 @@ export class Builder {
   /** After a swap there is nothing to go on with, and the live parts are gone. */
   async #goOn(live: readonly PartLease[]): Promise<void> {
     for (const lease of live) await lease.release().catch((error: unknown) => this.#tell(error))
-    for (const [part, { lease }] of this.#built) {
-      if (lease.signal.aborted) this.#built.delete(part)
-      else this.#start(part, lease)
+    for (const [part, { lease, tries, ended }] of [...this.#built]) {
+      // Two runs under one lease would both be let through.
+      await ended
+      if (!this.#built.delete(part)) continue
+      try {
+        await lease.reread()
+        this.#start(part, lease, tries)
+      } catch (error) {
+        lease.drop()
+        this.#tell(error)
+      }
     }
   }
 
   #take(generation: number, part: number): Promise<PartLease | undefined> {
     const { name } = this.#projection
-    return PartLease.take(this.#runtime, { name, generation, part }, this.#owner, leaseMs)
+    return PartLease.take(this.#runtime, { name, generation, part }, this.#owner, this.#options.lease)
   }
 
   #tell(error: unknown): void {
@@ -194,7 +230,6 @@ export class Builder {
   }
 }
 
-const leaseMs = milliseconds(workerDefaults.lease, 'lease')
 const lookMs = 100
 /** How long it waits for workers to leave the live generation, and how often it asks. */
 const holdMs = 3_000

@@ -6,6 +6,13 @@ import { newId } from '../system/ids.js'
 import { type AnyEvent, checkedData, type EventDraft, type RecordedEvent } from './define-event.js'
 import { tooNew, unknownType } from './errors.js'
 import type { NewEvent, StoredEvent } from './log.js'
+import { abandon, isThenable } from './thenable.js'
+
+/** An event as it is stored: its data has the form of the day when it was appended. */
+export interface ArchivedEvent extends RecordedEvent {
+  /** Version of the data's form; 0 when its definition had none. No `upgrade` has been applied. */
+  readonly schema: number
+}
 
 /** The definitions that a store knows; makes stored events of drafts, and events of stored ones. */
 export class Catalogue {
@@ -33,6 +40,10 @@ export class Catalogue {
 
   knows(type: string): boolean {
     return this.#events.has(type)
+  }
+
+  has(event: AnyEvent): boolean {
+    return this.#events.get(event.type) === event
   }
 
   /** What the schema makes of the data; a promise when it is asynchronous. */
@@ -63,13 +74,20 @@ export class Catalogue {
   }
 
   decode(stored: StoredEvent): RecordedEvent {
-    const { id, type, stream, version, position, at, meta } = stored
-    const definition = this.#events.get(type)
-    if (definition === undefined) throw unknownType(type, stream)
+    const definition = this.#events.get(stored.type)
+    if (definition === undefined) throw unknownType(stored.type, stored.stream)
+    const { schema, data, ...event } = this.asStored(stored)
+    return { ...event, data: upgraded(definition, data, schema) }
+  }
+
+  /** Of any type, in the form that it has. */
+  asStored(stored: StoredEvent): ArchivedEvent {
+    const { id, type, schema, stream, version, position, at, meta } = stored
     return {
       id,
       type,
-      data: upgraded(definition, this.#read(stored, stored.data), stored.schema),
+      schema,
+      data: this.#read(stored, stored.data),
       meta: meta === undefined ? undefined : this.#read(stored, meta),
       stream,
       version,
@@ -79,7 +97,7 @@ export class Catalogue {
   }
 
   #definition(draft: EventDraft, field: string): AnyEvent {
-    if (typeof draft?.type !== 'string')
+    if (typeof draft !== 'object' || typeof draft?.type !== 'string')
       throw invalid(field, draft, 'an event that a definition made, such as Deposited({ amount: 5 })')
     const definition = this.#events.get(draft.type)
     if (definition === undefined)
@@ -112,8 +130,9 @@ function upgraded({ type, evolution }: AnyEvent, data: unknown, from: number): u
   if (upgrade === undefined || from === version) return data
   try {
     const now = upgrade(data, from)
-    if (now instanceof Promise) throw new Error('it returned a promise')
-    return now
+    if (!isThenable(now)) return now
+    abandon(now)
+    throw new Error('it returned a promise')
   } catch (cause) {
     const said = cause instanceof Error ? cause.message : String(cause)
     throw new MillraceError(

@@ -20,9 +20,12 @@ export interface AggregateOptions<Events extends readonly AnyEvent[], State> {
   readonly name: string
   /** All that may be in its streams. */
   readonly events: Events
-  /** The state before the first event, or a function that makes it. */
+  /**
+   * The state before the first event, or a function that makes it. Its type is the state's: where that is wider than what
+   * stands here, say so, `initial: { status: 'open' } as Order`.
+   */
   readonly initial: State | (() => State)
-  readonly apply: Appliers<Events[number], NoInfer<State>>
+  readonly apply: NoInfer<Appliers<Events[number], State>>
   /** Keeps the state now and then; long streams are loaded faster with it. @default none are kept */
   readonly snapshot?: SnapshotOptions
 }
@@ -51,10 +54,33 @@ export function defineAggregate<const Events extends readonly AnyEvent[], State>
   return {
     name: name(options.name, 'name'),
     events,
-    initial: typeof initial === 'function' ? (initial as () => State) : () => structuredClone(initial),
+    initial: typeof initial === 'function' ? (initial as () => State) : copying(initial),
     apply: apply as Aggregate<State>['apply'],
-    snapshot: snapshot && compileSnapshot(snapshot),
+    snapshot: snapshot === undefined ? undefined : compileSnapshot(snapshot),
   }
+}
+
+/** Each stream's own, whatever an applier does to it. */
+function copying<State>(initial: State): () => State {
+  try {
+    structuredClone(initial)
+  } catch {
+    throw invalid('initial', initial, 'data that can be copied, or a function that makes the state')
+  }
+  return () => structuredClone(initial)
+}
+
+/** Made by `defineAggregate`, of events that the store takes. */
+export function checkAggregate(aggregate: AnyAggregate, isKnown: (event: AnyEvent) => boolean): void {
+  if (typeof aggregate?.initial !== 'function' || !Array.isArray(aggregate.events))
+    throw invalid('aggregate', aggregate, 'one that defineAggregate made')
+  const foreign = aggregate.events.find((event: AnyEvent) => !isKnown(event))
+  if (foreign !== undefined)
+    throw invalid(
+      `events of aggregate '${aggregate.name}'`,
+      foreign.type,
+      'definitions that the store has; give it the aggregate in `events`',
+    )
 }
 
 function compileSnapshot(raw: SnapshotOptions): NonNullable<AnyAggregate['snapshot']> {

@@ -82,7 +82,7 @@ export interface ProjectionOptions<Events extends readonly AnyEvent[]> {
   readonly skip?: SkipOptions
   /** When an event whose handler threw is tried again. @default { type: 'exponential', initialDelay: '100ms', maxDelay: '1m', jitter: 'equal' } */
   readonly backoff?: BackoffOptions
-  /** Makes the table of a generation. */
+  /** Makes the table of a generation; needs `drop`. */
   readonly create?: (context: TableContext) => unknown
   /** Removes it. It is also called before `create`, so it must do when there is none: `DROP TABLE IF EXISTS`. */
   readonly drop?: (context: TableContext) => unknown
@@ -143,6 +143,8 @@ export function defineProjection(
   options: ProjectionOptions<readonly AnyEvent[]> | InlineProjectionOptions<readonly AnyEvent[]>,
 ): AnyProjection {
   if (options?.inline === true) return inline(options)
+  if (options?.inline !== undefined && options.inline !== false)
+    throw invalid('inline', options.inline, 'true or false')
   noUnknown(options, projectionOptions, 'defineProjection')
   return compileProjection(options, 'projection')
 }
@@ -157,6 +159,12 @@ export function compileProjection(
   if (from !== 'beginning' && from !== 'end') throw invalid('from', from, "'beginning' or 'end'")
   for (const [field, hook] of Object.entries({ create, drop, swapped }))
     if (hook !== undefined && typeof hook !== 'function') throw invalid(field, hook, 'a function')
+  if (create !== undefined && drop === undefined)
+    throw invalid(
+      'drop',
+      drop,
+      'a function, as there is `create`: a rebuild begins with a table that is empty, and leaves the one before',
+    )
   return {
     kind,
     ...common(options),
@@ -165,7 +173,7 @@ export function compileProjection(
     parts: integer(options.parts ?? 1, 'parts', 1, mostParts),
     timeout: milliseconds(options.timeout ?? defaults.timeout, 'timeout'),
     from,
-    skip: skip && compileSkip(skip),
+    skip: skip === undefined ? undefined : compileSkip(skip),
     backoff: compileBackoff({ initialDelay: '100ms', maxDelay: '1m', jitter: 'equal', ...options.backoff }),
     create,
     drop,
@@ -183,6 +191,7 @@ function inline(options: InlineProjectionOptions<readonly AnyEvent[]>): InlinePr
 function common({ name, events, on }: { name: string; events: readonly AnyEvent[]; on: object }) {
   tableOf(name, 1)
   checkEvents(events, 'events')
+  if (events.length === 0) throw invalid('events', events, 'at least one: it would see nothing')
   checkHandlers(on, events, 'on')
   return { name, events }
 }

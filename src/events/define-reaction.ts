@@ -102,6 +102,8 @@ function reacting(name: string, to: JobTarget, react: Reaction) {
       const id = derivedId('reaction', name, event.id, count++)
       const added = to.enqueue(job, input, { ...options, id }).then((handle) => handle.id)
       adding.push(added)
+      // One that fails before the handler is done must not end the process: it fails the handler, below.
+      added.catch(() => {})
       return added
     }
     await react(event, { enqueue, signal })

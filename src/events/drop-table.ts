@@ -2,14 +2,21 @@ import type { Projection } from './define-projection.js'
 import { contextOf, inTransaction } from './generations.js'
 import type { EventRuntime } from './runtime.js'
 
-/** Nobody waits for it: readers that have just asked for the table's name still find it for a while. */
+/**
+ * Nobody waits for it: readers that have just asked for the table's name still find it for a while. A store that is closed
+ * before leaves it to the next rebuild.
+ */
 export function dropLater(
   runtime: EventRuntime,
   projection: Projection,
   generation: number,
   ms: number,
 ): void {
-  runtime.background(later(runtime, ms).then(() => dropTable(runtime, projection, generation)))
+  runtime.background(
+    isStillOpenAfter(runtime, ms).then((isOpen) =>
+      isOpen ? dropTable(runtime, projection, generation) : undefined,
+    ),
+  )
 }
 
 export async function dropTable(
@@ -27,15 +34,17 @@ export async function dropTable(
   }
 }
 
-/** After a while, or when the store is being closed. */
-function later({ clock, closing }: EventRuntime, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.after(closing.aborted ? 0 : ms, done)
+async function isStillOpenAfter({ clock, closing }: EventRuntime, ms: number): Promise<boolean> {
+  if (ms === 0) return true
+  await new Promise<void>((resolve) => {
+    const cancel = clock.after(ms, done)
     closing.addEventListener('abort', done)
+    if (closing.aborted) done()
     function done(): void {
       cancel()
       closing.removeEventListener('abort', done)
       resolve()
     }
   })
+  return !closing.aborted
 }

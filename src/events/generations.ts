@@ -3,6 +3,7 @@ import { invalid } from '../core/options.js'
 import type { AnyProjection, Projection, TableContext } from './define-projection.js'
 import type { Checkpoint, ProjectionRecord } from './log.js'
 import type { EventRuntime } from './runtime.js'
+import { isOwn } from './stream-name.js'
 import { tableOf } from './table.js'
 
 /** The projections that follow the log by themselves. */
@@ -40,6 +41,14 @@ export async function recordOf(runtime: EventRuntime, { name }: Projection): Pro
       value: name,
     },
   )
+}
+
+/** One that the log knows, whether a store has its definition or not. */
+export async function forget({ log }: EventRuntime, name: string): Promise<void> {
+  const known = (await log.projections()).map((record) => record.name).filter((one) => !isOwn(one))
+  if (!known.includes(name))
+    throw invalid('projection', name, `one that the log knows: ${known.join(', ') || 'it knows none'}`)
+  await log.forget(name)
 }
 
 export function checkpointsOf({ checkpoints }: ProjectionRecord, generation: number): Checkpoint[] {

@@ -1,4 +1,5 @@
 export type { Appended, AppendOptions } from './append.js'
+export type { ArchivedEvent } from './catalogue.js'
 export type { ReachedOptions } from './catch-up.js'
 export {
   type Aggregate,
@@ -78,7 +79,7 @@ export { SqliteLog, sqliteLog } from './logs/sqlite/index.js'
 export type { EventSource, EventStoreOptions, KnownEvent } from './options.js'
 export type { FollowOptions, ReadAllOptions, ReadOptions } from './read.js'
 export type { RebuildOptions, RebuildProgress, Rebuilt } from './rebuild-options.js'
-export type { RetentionOptions, RetentionPolicy } from './retention.js'
+export type { Archive, ArchiveContext, RetentionOptions, RetentionPolicy } from './retention.js'
 export type { SkippedEvent } from './skipped.js'
 export type { EventStats, PartStats, ProjectionStats } from './stats.js'
 export { EventStore } from './store.js'

@@ -3,6 +3,7 @@ import type { Written } from './append.js'
 import type { InlineProjection } from './define-projection.js'
 import type { Append } from './log.js'
 import type { EventRuntime } from './runtime.js'
+import { abandon, isThenable } from './thenable.js'
 
 /** Whether an inline projection sees any of these. */
 export function wantedInline(runtime: EventRuntime, { events }: Append): boolean {
@@ -17,8 +18,8 @@ export async function runInline(runtime: EventRuntime, written: Written, tx: unk
 export function runInlineNow(runtime: EventRuntime, written: Written, tx: unknown): void {
   for (const { run, projection } of callsOf(runtime, written, tx)) {
     const answer = run()
-    if (!(answer instanceof Promise)) continue
-    answer.catch(() => {})
+    if (!isThenable(answer)) continue
+    abandon(answer)
     throw invalid(
       `the answer of inline projection '${projection}'`,
       'a promise',
@@ -27,12 +28,16 @@ export function runInlineNow(runtime: EventRuntime, written: Written, tx: unknow
   }
 }
 
-/** Each projection gets all events in order; projections come in the order in which the store was given them. */
+/**
+ * Each projection gets all events in order; projections come in the order in which the store was given them. What had been
+ * appended before has had its calls.
+ */
 function* callsOf(
   runtime: EventRuntime,
-  { events }: Written,
+  { appended, events }: Written,
   tx: unknown,
 ): Generator<{ projection: string; run: () => unknown }, void> {
+  if (appended.repeated) return
   const context = { tx: <Tx>() => tx as Tx }
   for (const { name, on } of inlineOf(runtime)) {
     for (const event of events) {

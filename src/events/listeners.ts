@@ -1,3 +1,4 @@
+import { invalid, oneOf } from '../core/options.js'
 import type { RecordedEvent } from './define-event.js'
 
 /** Which event a projection is at. */
@@ -22,6 +23,12 @@ export interface EventStoreEvents {
   swapped: { readonly projection: string; readonly generation: number; readonly table: string }
 }
 
+const names = Object.keys({
+  error: true,
+  skipped: true,
+  swapped: true,
+} satisfies Record<keyof EventStoreEvents, true>) as (keyof EventStoreEvents)[]
+
 export type EventStoreListener<E extends keyof EventStoreEvents> = (event: EventStoreEvents[E]) => void
 
 /** An error that nobody listens to is still seen: as a warning of the process. */
@@ -29,6 +36,8 @@ export class Listeners {
   readonly #sets = new Map<keyof EventStoreEvents, Set<EventStoreListener<keyof EventStoreEvents>>>()
 
   on<E extends keyof EventStoreEvents>(name: E, listener: EventStoreListener<E>): () => void {
+    oneOf(name, names, 'name')
+    if (typeof listener !== 'function') throw invalid('listener', listener, 'a function')
     const set = this.#sets.get(name) ?? new Set()
     this.#sets.set(name, set)
     const own = (event: never) => listener(event)

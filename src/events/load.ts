@@ -1,6 +1,6 @@
 import { bounds } from '../core/bounds.js'
 import { MillraceError } from '../core/errors.js'
-import type { Aggregate, AnyAggregate } from './define-aggregate.js'
+import { type Aggregate, type AnyAggregate, checkAggregate } from './define-aggregate.js'
 import type { ArrivingEvent } from './define-event.js'
 import { eventsMissing, unknownType } from './errors.js'
 import type { SnapshotRecord, StoredEvent, StreamPage } from './log.js'
@@ -34,6 +34,7 @@ export async function fold<State>(
   aggregate: Aggregate<State>,
   stream: string,
 ): Promise<Folded<State>> {
+  checkAggregate(aggregate, (event) => runtime.catalogue.has(event))
   streamName(stream)
   await runtime.ready()
   const snapshot = await usableSnapshot(runtime, aggregate, stream)

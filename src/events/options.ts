@@ -52,11 +52,14 @@ export function compileStore(raw: EventStoreOptions): CompiledStore {
   noUnknown(raw, storeOptions, 'EventStore')
   checkLog(raw.log)
   const { events, projections = [] } = raw
+  checkMethods('codec', raw.codec, ['encode', 'decode'])
+  checkMethods('clock', raw.clock, ['now', 'monotonic', 'after'])
   const catalogue = new Catalogue(
     raw.codec ?? jsonCodec,
     integer(raw.maxData ?? bounds.payloadBytes, 'maxData', 1, 1 << 30),
   )
   if (!Array.isArray(events)) throw invalid('events', events, 'an array of events and aggregates')
+  if (!Array.isArray(projections)) throw invalid('projections', projections, 'an array of projections')
   for (const source of events) catalogue.add(eventsOf(source), 'events')
   for (const projection of projections) {
     if (typeof projection?.on !== 'object')
@@ -70,6 +73,13 @@ export function compileStore(raw: EventStoreOptions): CompiledStore {
     retention: compileRetention(raw.retention ?? {}),
     clock: raw.clock ?? systemClock,
   }
+}
+
+function checkMethods(field: string, given: object | undefined, methods: readonly string[]): void {
+  if (given === undefined) return
+  for (const method of methods)
+    if (typeof (given as Readonly<Record<string, unknown>> | null)?.[method] !== 'function')
+      throw invalid(field, given, `an object with ${methods.join(', ')}`)
 }
 
 /** A definition is a function, an aggregate is none. */

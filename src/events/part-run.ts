@@ -1,24 +1,27 @@
 import { backoffDelay } from '../core/backoff.js'
 import { isMillraceError } from '../core/errors.js'
 import type { Projection } from './define-projection.js'
-import type { StoredEvent } from './log.js'
 import type { PartLease } from './part-lease.js'
 import { soon } from './read.js'
 import { HandlerFailed, Round } from './round.js'
 import type { EventRuntime } from './runtime.js'
 import { setAside } from './skipped.js'
+import { Tries } from './tries.js'
 import { Wakes } from './wakes.js'
 
 export interface PartOptions {
   /** Positions that are looked at in one go. */
   readonly batch: number
   readonly poll: number
+  /** How often an event that is not set aside is tried before the run ends. @default for ever */
+  readonly tries?: number
 }
 
 /** How the work on a part came to its end; a part that is given up should be left to others for that long. */
 export type PartEnd =
   | { readonly end: 'paused' | 'lost' }
   | { readonly end: 'given-up'; readonly retryIn: number }
+  | { readonly end: 'failed'; readonly error: unknown }
 
 /**
  * Works on one part of a projection, event by event in order, for as long as the lease stands. Nothing is passed over: an
@@ -34,19 +37,24 @@ export class PartRun {
   readonly #round: Round
   #pausing = false
   #isResting = false
-  /** Of the event that stands in the way. */
-  #tries = 0
-  #triedAt = 0
+  readonly #tries: Tries
   /** Failures of the log in a row. */
   #troubles = 0
   #pendingLooks = 0
   #keptAt = Number.NEGATIVE_INFINITY
 
-  constructor(runtime: EventRuntime, projection: Projection, lease: PartLease, options: PartOptions) {
+  constructor(
+    runtime: EventRuntime,
+    projection: Projection,
+    lease: PartLease,
+    options: PartOptions,
+    tries = new Tries(),
+  ) {
     this.#runtime = runtime
     this.#projection = projection
     this.#lease = lease
     this.#options = options
+    this.#tries = tries
     this.#wakes = new Wakes(runtime.clock)
     const signal = AbortSignal.any([lease.signal, this.#stop.signal])
     this.#round = new Round(runtime, projection, lease, signal, options.batch)
@@ -56,6 +64,11 @@ export class PartRun {
   /** Everything up to here has been looked at. */
   get seen(): number {
     return this.#round.seen
+  }
+
+  /** Something went wrong, and it waits before it tries again. */
+  get isResting(): boolean {
+    return this.#isResting
   }
 
   /** There may be more to do. */
@@ -97,7 +110,6 @@ export class PartRun {
   async #next(): Promise<undefined> {
     const { more, pending, handled } = await this.#round.go()
     this.#troubles = 0
-    if (handled > 0) this.#tries = 0
     this.#pendingLooks = pending && handled === 0 ? this.#pendingLooks + 1 : 0
     if (more || this.#pausing) return
     const { poll } = this.#options
@@ -122,55 +134,58 @@ export class PartRun {
     return undefined
   }
 
-  /** The first event of a batch that fails is tried alone: those before it are done first. */
-  async #stuck({ event, cause, before }: HandlerFailed): Promise<PartEnd | undefined> {
-    if (before > this.#lease.position) {
-      this.#round.onlyUpTo(before)
-      return undefined
-    }
-    this.#tries = this.#triedAt === event.position ? this.#tries + 1 : 1
-    this.#triedAt = event.position
-    if (await this.#setAside(event, cause)) return undefined
+  async #stuck(failed: HandlerFailed): Promise<PartEnd | undefined> {
+    const tries = await this.#triedOrSetAside(failed)
+    if (tries === undefined) return undefined
+    const { event, cause } = failed
     const { name, backoff } = this.#projection
-    const state = { attempt: this.#tries, previous: 0, error: cause }
-    const retryIn = backoffDelay(backoff, state, Math.random)
+    const retryIn = backoffDelay(backoff, { attempt: tries, previous: 0, error: cause }, Math.random)
+    const isEnough = this.#isEnough(tries, cause)
     const { id, type, stream, version, position } = event
     this.#runtime.listeners.emit('error', {
       error: cause,
       during: `projection '${name}'`,
       projection: name,
       event: { id, type, stream, version, position },
-      tries: this.#tries,
-      retryIn,
+      tries,
+      retryIn: isEnough ? undefined : retryIn,
     })
+    if (isEnough) return { end: 'failed', error: cause }
     // A worker of a newer deploy knows more: it gets the part.
     if (isUnknown(cause)) return { end: 'given-up', retryIn: Math.max(retryIn, this.#options.poll) }
     await this.#rest(retryIn)
     return undefined
   }
 
-  /** Nobody waits between the tries of an event that is set aside in the end. */
-  async #setAsideAtOnce(error: unknown): Promise<undefined> {
-    if (!(error instanceof HandlerFailed) || this.#projection.skip === undefined) throw error
-    if (error.before > this.#lease.position) {
-      this.#round.onlyUpTo(error.before)
-      return undefined
-    }
-    this.#tries = this.#triedAt === error.event.position ? this.#tries + 1 : 1
-    this.#triedAt = error.event.position
-    if (this.#tries >= this.#projection.skip.after && !(await this.#setAside(error.event, error.cause)))
-      throw error
-    return undefined
+  #isEnough(tries: number, cause: unknown): boolean {
+    const { tries: most } = this.#options
+    if (most === undefined) return false
+    return isUnknown(cause) || (this.#projection.skip === undefined && tries >= most)
   }
 
-  /** Whether it was: what only a newer deploy knows never is. */
-  async #setAside(event: StoredEvent, cause: unknown): Promise<boolean> {
+  /** Nobody waits between the tries of an event that is set aside in the end. */
+  async #setAsideAtOnce(error: unknown): Promise<undefined> {
+    if (!(error instanceof HandlerFailed)) throw error
+    const tries = await this.#triedOrSetAside(error)
+    if (tries !== undefined && (this.#projection.skip === undefined || isUnknown(error.cause))) throw error
+  }
+
+  /**
+   * How often it was tried by now; undefined when it does not stand in the way: it was set aside, or others come first. The
+   * first event of a batch that fails is tried alone, after those before it are done.
+   */
+  async #triedOrSetAside({ event, cause, before }: HandlerFailed): Promise<number | undefined> {
+    if (before > this.#lease.position) {
+      this.#round.onlyUpTo(before)
+      return undefined
+    }
+    const tries = this.#tries.next(event.position)
     const { skip } = this.#projection
-    if (skip === undefined || this.#tries < skip.after || isUnknown(cause)) return false
+    // What only a newer deploy knows is never set aside.
+    if (skip === undefined || tries < skip.after || isUnknown(cause)) return tries
     await setAside(this.#runtime, this.#projection, this.#lease, event, cause)
     this.#round.passed(event.position)
-    this.#tries = 0
-    return true
+    return undefined
   }
 
   /** The log did not do as it should: once it answers, it tells how far this has come. */

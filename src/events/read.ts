@@ -3,6 +3,7 @@ import { integer, invalid, noUnknown } from '../core/options.js'
 import type { RecordedEvent } from './define-event.js'
 import type { StreamPage } from './log.js'
 import type { EventRuntime } from './runtime.js'
+import { checkSignal } from './signal.js'
 import { streamName } from './stream-name.js'
 import { Wakes } from './wakes.js'
 
@@ -25,7 +26,7 @@ export interface ReadAllOptions<Type extends string = string> {
 }
 
 export interface FollowOptions<Type extends string = string> extends Omit<ReadAllOptions<Type>, 'limit'> {
-  /** Ends it, also in the middle of a wait. */
+  /** Ends it, also in the middle of a wait; so does closing the store. */
   readonly signal?: AbortSignal
 }
 
@@ -74,26 +75,32 @@ export async function* follow(
 ): AsyncGenerator<RecordedEvent, void, undefined> {
   noUnknown(options, ['after', 'types', 'signal'], 'follow')
   const { signal } = options
+  checkSignal(signal)
   await runtime.ready()
   const wakes = new Wakes(runtime.clock)
   const wake = () => wakes.wake()
   const unsubscribe = runtime.log.subscribe(wake)
-  signal?.addEventListener('abort', wake)
+  const signals = [runtime.closing, ...(signal === undefined ? [] : [signal])]
+  const isOver = () => signals.some(({ aborted }) => aborted)
+  for (const one of signals) one.addEventListener('abort', wake)
   try {
     let idle = 0
     for await (const page of pages(runtime, options)) {
       for (const event of page.events) {
-        if (signal?.aborted) return
+        if (isOver()) return
         yield event
       }
-      if (signal?.aborted) return
+      if (isOver()) return
       idle = page.events.length > 0 ? 0 : idle + 1
       if (!page.more) await wakes.next(page.pending ? soon(idle) : pollMs)
-      if (signal?.aborted) return
+      if (isOver()) return
     }
+  } catch (error) {
+    // A log that is closed while it is read says so; whoever closes the store knows.
+    if (!runtime.closing.aborted) throw error
   } finally {
     unsubscribe()
-    signal?.removeEventListener('abort', wake)
+    for (const one of signals) one.removeEventListener('abort', wake)
   }
 }
 

@@ -1,7 +1,7 @@
 import { type Duration, milliseconds } from '../core/duration.js'
 import type { MillraceError } from '../core/errors.js'
 import { invalid, noUnknownIn } from '../core/options.js'
-import type { RecordedEvent } from './define-event.js'
+import type { ArchivedEvent } from './catalogue.js'
 
 /**
  * What becomes of old events of a category, the part of a stream's name before its first '-'. Without a policy they are
@@ -12,11 +12,13 @@ export type RetentionPolicy =
   | { readonly delete: Duration; readonly archive?: undefined; readonly compact?: undefined }
   /**
    * Gives events older than this to `to`, and removes them when it has resolved. Those that it was given when the process
-   * died come again; their ids tell.
+   * died, or when it took too long, come again; their ids tell.
    */
   | {
       readonly archive: Duration
-      readonly to: (events: readonly RecordedEvent[]) => unknown
+      readonly to: Archive
+      /** How long one call of `to` may take. Then its signal aborts, and nothing is removed. @default '1m' */
+      readonly timeout?: Duration
       readonly delete?: undefined
       readonly compact?: undefined
     }
@@ -26,18 +28,30 @@ export type RetentionPolicy =
    */
   | { readonly compact: Duration; readonly delete?: undefined; readonly archive?: undefined }
 
+/** Keeps these events elsewhere, as they are stored: also those of types and versions that this process does not know. */
+export type Archive = (events: readonly ArchivedEvent[], context: ArchiveContext) => unknown
+
+export interface ArchiveContext {
+  /** Aborts when it takes too long, and at the end of a shutdown's grace. */
+  readonly signal: AbortSignal
+}
+
 export type RetentionOptions = Readonly<Record<string, RetentionPolicy>>
 
 export interface CompiledPolicy {
   readonly do: 'delete' | 'archive' | 'compact'
   readonly age: number
-  readonly to: ((events: readonly RecordedEvent[]) => unknown) | undefined
+  readonly to: Archive | undefined
+  /** Of `to`. */
+  readonly timeout: number
 }
 
 /** By category. */
 export type CompiledRetention = ReadonlyMap<string, CompiledPolicy>
 
 export function compileRetention(raw: RetentionOptions): CompiledRetention {
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
+    throw invalid('retention', raw, 'policies by category')
   return new Map(
     Object.entries(raw).map(([category, policy]) => [
       checkedCategory(category),
@@ -47,7 +61,7 @@ export function compileRetention(raw: RetentionOptions): CompiledRetention {
 }
 
 function compilePolicy(raw: RetentionPolicy, field: string): CompiledPolicy {
-  noUnknownIn(field, raw, ['delete', 'archive', 'compact', 'to'])
+  noUnknownIn(field, raw, ['delete', 'archive', 'compact', 'to', 'timeout'])
   const given = (['delete', 'archive', 'compact'] as const).filter((kind) => raw[kind] !== undefined)
   const [kind] = given
   if (kind === undefined || given.length > 1)
@@ -56,10 +70,14 @@ function compilePolicy(raw: RetentionPolicy, field: string): CompiledPolicy {
   if (kind === 'archive' && typeof to !== 'function')
     throw invalid(`${field}.to`, to, 'a function that takes the events')
   if (kind !== 'archive' && to !== undefined) throw invalid(`${field}.to`, to, 'none: only archive has it')
+  const timeout = 'timeout' in raw ? raw.timeout : undefined
+  if (kind !== 'archive' && timeout !== undefined)
+    throw invalid(`${field}.timeout`, timeout, 'none: only archive has it')
   return {
     do: kind,
     age: milliseconds(raw[kind] as Duration, `${field}.${kind}`),
     to: to as CompiledPolicy['to'],
+    timeout: milliseconds(timeout ?? '1m', `${field}.timeout`),
   }
 }
 

@@ -3,8 +3,10 @@ import { LinkedSignal } from '../system/linked-signal.js'
 import type { Projection, ProjectionContext } from './define-projection.js'
 import type { StoredEvent } from './log.js'
 import type { PartLease } from './part-lease.js'
+import { isRefusal } from './refusal.js'
 import type { EventRuntime } from './runtime.js'
 import { tableOf } from './table.js'
+import { isThenable } from './thenable.js'
 
 /** A handler threw, or the event could not be read. */
 export class HandlerFailed extends Error {
@@ -37,6 +39,8 @@ export class Round {
   readonly #table: string
   #seen: number
   #limit = Number.POSITIVE_INFINITY
+  /** Up to here events are handled one by one: the server did not say which of them it refused. */
+  #oneAtATime = 0
 
   constructor(
     runtime: EventRuntime,
@@ -78,7 +82,7 @@ export class Round {
   }
 
   async go(position = Number.POSITIVE_INFINITY): Promise<RoundReport> {
-    const until = Math.min(position, this.#limit)
+    const limit = Math.min(position, this.#limit)
     this.#limit = Number.POSITIVE_INFINITY
     this.#signal.throwIfAborted()
     const { parts, events: wanted } = this.#projection
@@ -88,11 +92,16 @@ export class Round {
       types: wanted.map(({ type }) => type),
       share: parts === 1 ? undefined : { part: this.#lease.ref.part, of: parts },
     })
+    const until = this.#narrowed(page.events, limit)
     const events = page.events.filter(({ position }) => position <= until)
     const through = Math.min(page.through, until)
     const done = events.length === 0 ? through : await this.#handle(events, through)
     this.#seen = done
     return { more: page.more || done < page.through, pending: page.pending, handled: events.length }
+  }
+
+  #narrowed([first]: readonly StoredEvent[], limit: number): number {
+    return first !== undefined && first.position <= this.#oneAtATime ? Math.min(first.position, limit) : limit
   }
 
   #handle(events: readonly StoredEvent[], through: number): Promise<number> {
@@ -110,8 +119,17 @@ export class Round {
       return done
     } catch (error) {
       await transaction.rollback()
+      if (isRefusal(error)) return this.#blame(events, error)
       throw error
     }
+  }
+
+  /** What handlers wrote was refused only when the checkpoint moved or at the commit. */
+  #blame(events: readonly StoredEvent[], error: unknown): number {
+    const [first, last] = [events[0] as StoredEvent, events.at(-1) as StoredEvent]
+    if (first === last) throw new HandlerFailed(first, error, this.#lease.position)
+    this.#oneAtATime = last.position
+    return this.#seen
   }
 
   /** Handled, then written down: what is handled when the process dies is handled again. */
@@ -165,12 +183,12 @@ export class Round {
   async #call(stored: StoredEvent, context: ProjectionContext, linked: LinkedSignal): Promise<void> {
     const event = this.#runtime.catalogue.decode(stored)
     const answer = this.#projection.on[stored.type]?.(event as never, context)
-    if (!(answer instanceof Promise)) return
+    if (!isThenable(answer)) return
     const { timeout, name } = this.#projection
     const cancel =
       timeout > 0 && this.#runtime.clock.after(timeout, () => linked.abort(tooLate(name, timeout)))
     try {
-      await this.#unlessAbandoned(answer, context.signal)
+      await this.#unlessAbandoned(Promise.resolve(answer), context.signal)
     } finally {
       if (cancel) cancel()
     }

@@ -2,7 +2,7 @@ import type { Projection } from './define-projection.js'
 import { checkpointsOf, positionOf } from './generations.js'
 import type { Checkpoint, ProjectionRecord } from './log.js'
 import type { EventRuntime } from './runtime.js'
-import { isOwn } from './tidy.js'
+import { isOwn } from './stream-name.js'
 
 export interface EventStats {
   /** The position of the newest event. */

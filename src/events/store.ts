@@ -8,7 +8,7 @@ import type { Aggregate } from './define-aggregate.js'
 import type { AnyEvent, DraftOf, EventOf, EventOfType } from './define-event.js'
 import type { AnyProjection } from './define-projection.js'
 import { type Decide, type Executed, type ExecuteOptions, execute } from './execute.js'
-import { declareAll, follower, followers, recordOf } from './generations.js'
+import { declareAll, follower, followers, forget, recordOf } from './generations.js'
 import { type EventStoreEvents, type EventStoreListener, Listeners } from './listeners.js'
 import { type Loaded, load } from './load.js'
 import type { EventLog } from './log.js'
@@ -171,12 +171,11 @@ export class EventStore<S extends EventSource = AnyEvent, E extends KnownEvent<S
 
   /**
    * Forgets a projection that no process has any more, which would hold up retention for ever. Its tables are left to the
-   * caller. Known here, it would begin anew when the store is opened next.
+   * caller. Known here, it would begin anew when the store is opened next. A name that the log does not know is refused.
    */
   async forget(projection: string): Promise<void> {
-    if (typeof projection !== 'string') throw invalid('projection', projection, 'a name')
     await this.#runtime.ready()
-    await this.#runtime.log.forget(projection)
+    await forget(this.#runtime, projection)
   }
 
   /** How far projections are, and who works on them. */
@@ -189,7 +188,10 @@ export class EventStore<S extends EventSource = AnyEvent, E extends KnownEvent<S
    * projection has not seen yet stays.
    */
   tidy(): Promise<TidyReport> {
-    return tidy(this.#runtime, { owner: 'tidy', lease: tidyLeaseMs })
+    const signal = this.#runtime.closing
+    const tidying = tidy(this.#runtime, { owner: 'tidy', lease: tidyLeaseMs, signal })
+    this.#runtime.background(tidying.catch(() => {}))
+    return tidying
   }
 
   /** Removes a stream's events and snapshots for good, as the law may ask for. Its name stays taken, its version stands. */
@@ -206,6 +208,7 @@ export class EventStore<S extends EventSource = AnyEvent, E extends KnownEvent<S
 
   /** Stops the workers, each with its grace, and closes the log. */
   async close(options: { readonly grace?: Duration } = {}): Promise<void> {
+    noUnknown(options, ['grace'], 'close')
     await Promise.all([...this.#workers].map((worker) => worker.stop(options)))
     await this.#runtime.close()
   }
@@ -259,7 +262,7 @@ class StoreRuntime implements EventRuntime {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
+    this.#closing.abort(closed())
     await this.#opening.over()
     await Promise.all(this.#background)
     const log = this.#log

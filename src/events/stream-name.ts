@@ -8,7 +8,7 @@ export function streamName(value: string): string {
     typeof value === 'string' &&
     value.length > 0 &&
     value.length <= longest &&
-    !value.startsWith('$') &&
+    !isOwn(value) &&
     !value.includes('\0') &&
     value.isWellFormed()
   if (!isOne)
@@ -23,6 +23,11 @@ export function streamName(value: string): string {
 
 export function categoryOf(stream: string): string {
   return stream.split('-', 1)[0] as string
+}
+
+/** Names of projections and categories that are Millrace's own, as those of streams. */
+export function isOwn(name: string): boolean {
+  return name.startsWith('$')
 }
 
 /** Where what a projection has set aside is kept. */

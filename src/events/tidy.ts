@@ -1,7 +1,8 @@
-import type { StoredEvent } from './log.js'
+import { archive } from './archive.js'
 import { PartLease } from './part-lease.js'
 import type { CompiledPolicy } from './retention.js'
 import type { EventRuntime } from './runtime.js'
+import { isOwn } from './stream-name.js'
 
 export interface TidyReport {
   /** Events that were removed, by category. */
@@ -10,30 +11,53 @@ export interface TidyReport {
   readonly more: boolean
   /** Another process is at it, so nothing was done here. */
   readonly busy: boolean
+  /** What went wrong, by category; an 'error' of the store has told it, too. The others were tidied. */
+  readonly failed: Readonly<Record<string, unknown>>
+}
+
+interface TidyOptions {
+  readonly owner: string
+  readonly lease: number
+  /** Ends it. */
+  readonly signal: AbortSignal
 }
 
 /** Removes a bounded number of events that their category's policy has no more use for, and all projections have seen. */
 export async function tidy(
   runtime: EventRuntime,
-  { owner, lease }: { readonly owner: string; readonly lease: number },
+  { owner, lease, signal }: TidyOptions,
 ): Promise<TidyReport> {
   await runtime.ready()
-  if (runtime.retention.size === 0) return { removed: {}, more: false, busy: false }
+  if (runtime.retention.size === 0) return { removed: {}, more: false, busy: false, failed: {} }
   const turn = await takeTurn(runtime, owner, lease)
-  if (turn === undefined) return { removed: {}, more: false, busy: true }
+  if (turn === undefined) return { removed: {}, more: false, busy: true, failed: {} }
   try {
-    const through = await seenByAll(runtime)
-    const removed: Record<string, number> = {}
-    let more = false
-    for (const [category, policy] of runtime.retention) {
-      const count = await tidyCategory(runtime, category, policy, through, turn)
-      if (count > 0) removed[category] = count
-      more ||= count >= limit * rounds
-    }
-    return { removed, more, busy: false }
+    return await tidyAll(runtime, AbortSignal.any([turn.signal, signal]))
   } finally {
     await turn.release()
   }
+}
+
+/** One category's trouble is not the others'. */
+async function tidyAll(runtime: EventRuntime, signal: AbortSignal): Promise<TidyReport> {
+  const through = await seenByAll(runtime)
+  const removed: Record<string, number> = {}
+  const failed: Record<string, unknown> = {}
+  let more = false
+  for (const [category, policy] of runtime.retention) {
+    const add = (count: number) => {
+      removed[category] = (removed[category] ?? 0) + count
+    }
+    try {
+      await tidyCategory(runtime, category, policy, through, signal, add)
+    } catch (error) {
+      signal.throwIfAborted()
+      failed[category] = error
+      runtime.listeners.emit('error', { error, during: `retention of category '${category}'` })
+    }
+    more ||= (removed[category] ?? 0) >= limit * rounds
+  }
+  return { removed, more, busy: false, failed }
 }
 
 /** Events that are asked for at a time, and how often in one call. */
@@ -45,9 +69,9 @@ async function tidyCategory(
   category: string,
   policy: CompiledPolicy,
   through: number,
-  turn: PartLease,
-): Promise<number> {
-  let count = 0
+  signal: AbortSignal,
+  removed: (count: number) => void,
+): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     const events = await runtime.log.surplus({
       category,
@@ -56,14 +80,13 @@ async function tidyCategory(
       through,
       limit,
     })
-    if (events.length === 0) break
-    await policy.to?.(events.map((event) => runtime.catalogue.decode(event)))
-    turn.signal.throwIfAborted()
-    await runtime.log.remove(events.map(({ position }: StoredEvent) => position))
-    count += events.length
-    if (events.length < limit) break
+    if (events.length === 0) return
+    if (policy.do === 'archive') await archive(runtime, category, policy, events, signal)
+    signal.throwIfAborted()
+    await runtime.log.remove(events.map(({ position }) => position))
+    removed(events.length)
+    if (events.length < limit) return
   }
-  return count
 }
 
 /** Two that archive at the same time would archive twice: who holds this lease does. */
@@ -74,10 +97,6 @@ async function takeTurn(runtime: EventRuntime, owner: string, lease: number): Pr
 
 /** No projection: these are Millrace's own. */
 const turnName = '$tidy'
-
-export function isOwn(name: string): boolean {
-  return name.startsWith('$')
-}
 
 /** What one has not seen yet stays, whether it is one of this store's or of another process; so does what is rebuilt from. */
 async function seenByAll({ log }: EventRuntime): Promise<number> {

@@ -52,12 +52,12 @@ export function compileEventWorker(runtime: EventRuntime, raw: EventWorkerOption
   const { projections, tidy = workerDefaults.tidy } = raw
   if (projections !== undefined && !Array.isArray(projections))
     throw invalid('projections', projections, 'an array of projections')
-  const lease = milliseconds(raw.lease ?? workerDefaults.lease, 'lease')
-  if (lease < 100) throw invalid('lease', raw.lease, 'at least 100 ms', 100)
+  if (raw.handleSignals !== undefined && typeof raw.handleSignals !== 'boolean')
+    throw invalid('handleSignals', raw.handleSignals, 'true or false')
   return {
     projections: projections?.map((given) => follower(runtime, given)) ?? followers(runtime),
     concurrency: integer(raw.concurrency ?? workerDefaults.concurrency, 'concurrency', 1, 1_000),
-    lease,
+    lease: compileLease(raw.lease),
     poll: Math.max(1, milliseconds(raw.poll ?? workerDefaults.poll, 'poll')),
     batch: integer(raw.batch ?? workerDefaults.batch, 'batch', 1, 10_000),
     grace: milliseconds(raw.grace ?? workerDefaults.grace, 'grace'),
@@ -65,6 +65,12 @@ export function compileEventWorker(runtime: EventRuntime, raw: EventWorkerOption
     handleSignals: raw.handleSignals ?? true,
     name: name(raw.name ?? workerDefaults.name, 'name'),
   }
+}
+
+export function compileLease(given: Duration = workerDefaults.lease): number {
+  const lease = milliseconds(given, 'lease')
+  if (lease < 100) throw invalid('lease', given, 'at least 100 ms', 100)
+  return lease
 }
 
 const workerOptions = [

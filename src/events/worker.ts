@@ -1,5 +1,6 @@
 import { type Duration, milliseconds } from '../core/duration.js'
 import { MillraceError } from '../core/errors.js'
+import { noUnknown } from '../core/options.js'
 import { newToken } from '../system/ids.js'
 import { onShutdown } from '../system/signals.js'
 import { Courtesy } from './courtesy.js'
@@ -52,6 +53,7 @@ export class EventWorker {
   #forgetSignals: (() => void) | undefined
   #cancelTidy: (() => void) | undefined
   #tidying: Promise<void> | undefined
+  readonly #tidyEnds = new AbortController()
   #tellStopped: () => void = () => {}
 
   constructor(runtime: EventRuntime, options: EventWorkerOptions = {}) {
@@ -91,6 +93,7 @@ export class EventWorker {
 
   /** Takes no more parts, waits for the handlers that run, and undoes what is left after `grace`. */
   stop(options: { readonly grace?: Duration } = {}): Promise<void> {
+    noUnknown(options, ['grace'], 'stop')
     const grace = options.grace === undefined ? this.#options.grace : milliseconds(options.grace, 'grace')
     if (this.#phase === 'new') {
       this.#phase = 'stopped'
@@ -121,6 +124,7 @@ export class EventWorker {
   #abort(): void {
     const reason = new MillraceError('SHUTDOWN', 'the worker shuts down; another goes on with this part')
     for (const { run } of this.#running.values()) run.abort(reason)
+    this.#tidyEnds.abort(reason)
   }
 
   async #lookOnAndOn(): Promise<void> {
@@ -208,8 +212,11 @@ export class EventWorker {
     const { tidy: every, lease } = this.#options
     if (every === undefined || this.#runtime.retention.size === 0) return
     this.#cancelTidy = this.#runtime.clock.after(soon ? Math.min(every, tidySoonMs) : every, () => {
-      this.#tidying = tidy(this.#runtime, { owner: this.id, lease })
-        .catch((error: unknown) => this.#runtime.listeners.emit('error', { error, during: 'retention' }))
+      const { signal } = this.#tidyEnds
+      this.#tidying = tidy(this.#runtime, { owner: this.id, lease, signal })
+        .catch((error: unknown) => {
+          if (!signal.aborted) this.#runtime.listeners.emit('error', { error, during: 'retention' })
+        })
         .then((report) => {
           if (this.#phase === 'running') this.#tidyLater(report?.more)
         })

@@ -33,12 +33,8 @@ export function matches(error: unknown, match: ErrorMatch | undefined): boolean 
 export function difference(what: string, actual: unknown, expected: unknown): AssertionError {
   const { message } = new AssertionError({ actual, expected, operator: 'deepStrictEqual' })
   const shown = message.split('\n').slice(1).join('\n')
-  const error = new AssertionError({
-    message: `${what}\n${shown}`,
-    actual,
-    expected,
-    operator: 'deepStrictEqual',
-  })
+  // With an operator, some versions of Node.js add the difference to it once more.
+  const error = new AssertionError({ message: `${what}\n${shown}`, actual, expected })
   if (actual instanceof Error) error.cause = actual
   return error
 }

@@ -1,4 +1,6 @@
 import { AssertionError } from 'node:assert'
+import { bounds } from '../core/bounds.js'
+import { jsonCodec } from '../core/codec.js'
 import type { Duration } from '../core/duration.js'
 import { milliseconds } from '../core/duration.js'
 import type { Aggregate } from '../events/define-aggregate.js'
@@ -136,10 +138,13 @@ export class When<State, E extends AnyEvent> {
     else expectEqual('the state is another one', state, expected)
   }
 
-  /** With the defaults of its schema, and what that makes of it. */
+  /** With the defaults of its schema, what that makes of it, and without what is not stored, such as undefined. */
   async #asStored({ type, data }: EventDraft): Promise<EventDraft> {
     const definition = this.#aggregate.events.find((event) => event.type === type)
-    return { type, data: definition === undefined ? data : await checkedData(definition, data) }
+    const checked = definition === undefined ? data : await checkedData(definition, data)
+    if (checked === undefined) return { type, data: undefined }
+    const text = jsonCodec.encode(checked, `data of expected event '${type}'`, bounds.payloadBytes)
+    return { type, data: jsonCodec.decode(text) }
   }
 
   async #happened(): Promise<Outcome<State> & { readonly events: readonly EventDraft[] }> {

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { serverUrl } from '../postgres/postgres.js'
 import { engine, freshFile } from './logs.js'
-import { all, bank, Closed, codeOf, Deposited, Opened } from './stores.js'
+import { account, all, bank, Closed, codeOf, Deposited, Opened } from './stores.js'
 
 describe('append', () => {
   test('gives versions without gaps, and positions that grow', async () => {
@@ -188,6 +188,6 @@ describe('a store', () => {
     const { store } = await bank()
     await store.close()
     expect(await codeOf(store.append('account-1', [Closed()]))).toBe('CLOSED')
-    expect(await codeOf(store.load({} as never, 'account-1'))).toBe('CLOSED')
+    expect(await codeOf(store.load(account, 'account-1'))).toBe('CLOSED')
   })
 })

@@ -1,7 +1,8 @@
 import { MillraceError } from 'millrace'
-import { defineProjection, WrongVersionError } from 'millrace/events'
+import { defineAggregate, defineEvent, defineProjection, WrongVersionError } from 'millrace/events'
 import { given, givenEvents, later, VirtualClock } from 'millrace/testing'
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { summed } from './followers.js'
 import { account, Closed, codeOf, Deposited, Opened, Withdrawn } from './stores.js'
 
@@ -58,6 +59,7 @@ describe('given an aggregate', () => {
     expect(events).toContain('the decision came to other events')
     expect(events).toMatch(/\+ +amount: 4/)
     expect(events).toMatch(/- +amount: 5/)
+    expect(events.match(/amount: 5/g)).toHaveLength(1)
     expect(await failureOf(drawn.thenState({ owner: 'ann', balance: 7, isOpen: true }))).toMatch(
       /\+ +balance: 6/,
     )
@@ -68,6 +70,25 @@ describe('given an aggregate', () => {
     // @ts-expect-error it says nothing of what is expected
     const forgotten = async () => await drawn
     expect(await failureOf(forgotten())).toContain('say what is expected')
+  })
+
+  test('what is expected is compared as it would be stored', async () => {
+    const Noted = defineEvent({
+      type: 'noted',
+      data: z.object({ text: z.string(), by: z.string().optional() }),
+    })
+    const note = defineAggregate({
+      name: 'note',
+      events: [Noted],
+      initial: 0,
+      apply: { noted: (n) => n + 1 },
+    })
+    await given(note)
+      .when(() => Noted({ text: 'x', by: undefined }))
+      .then([Noted({ text: 'x', by: undefined })])
+    await given(note)
+      .when(() => Noted({ text: 'x' }))
+      .then([Noted({ text: 'x', by: undefined })])
   })
 
   test('time passes between events, and before the decision', async () => {

@@ -104,6 +104,7 @@ describe('a projection', () => {
           expect([table, generation, tx() === undefined]).toEqual(['once_1', 1, false])
           made++
         },
+        drop: () => {},
       })
     const logs = await Promise.all([log, anotherLog(), anotherLog()])
     await Promise.all(logs.map((one) => storeOn(one, { projections: [once()] })))

@@ -1,4 +1,5 @@
 /** Jobs that events lead to, and events that jobs append. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { defineJob, Millrace, type Store } from 'millrace'
 import { defineReaction, type EventLog } from 'millrace/events'
 import { postgresStore } from 'millrace/postgres'
@@ -10,7 +11,7 @@ import { sqliteLog } from '../../src/events/logs/sqlite/index.js'
 import { freshSchema, serverUrl } from '../postgres/postgres.js'
 import { caughtUp, working } from './followers.js'
 import { engine, freshFile } from './logs.js'
-import { all, type Bank, bank, Deposited, deposits, Opened, storeOn } from './stores.js'
+import { all, type Bank, bank, codeOf, Deposited, deposits, Opened, storeOn } from './stores.js'
 import { freshName } from './tables.js'
 
 const welcome = defineJob({ name: 'welcome', run: (owner: string) => `welcome ${owner}` })
@@ -77,6 +78,31 @@ describe('a reaction', () => {
     expect(seen).toEqual(['2'])
     await (await another({ projections: [reaction('beginning')] })).catchUp()
     expect(seen).toEqual(['2', '1', '2'])
+  })
+
+  test('fails, and the process does not, when a job that it does not wait for cannot be added', async () => {
+    const { store, log } = await bank()
+    const unhandled: unknown[] = []
+    const note = (reason: unknown) => unhandled.push(reason)
+    process.on('unhandledRejection', note)
+    onTestFinished(() => void process.off('unhandledRejection', note))
+    const to = { enqueue: () => Promise.reject(new Error('no jobs today')) }
+    const reaction = defineReaction({
+      name: freshName('react'),
+      events: [Deposited],
+      to,
+      from: 'beginning',
+      on: {
+        deposited: async ({ version }, { enqueue }) => {
+          void enqueue(count, version)
+          await sleep(20)
+        },
+      },
+    })
+    await deposits(store, 'account-1', 1)
+    const late = await storeOn(log, { projections: [reaction] })
+    expect(await codeOf(late.catchUp())).toBe('no jobs today')
+    expect(unhandled).toEqual([])
   })
 
   test('is never rebuilt, and refuses what is none', async () => {

@@ -86,6 +86,20 @@ describe('follow', () => {
       )
   })
 
+  test('ends when the store is closed', async () => {
+    const { store } = await bank()
+    await store.append('account-1', [Closed()])
+    const events = store.follow()
+    expect((await events.next()).value?.type).toBe('closed')
+    const waiting = events.next()
+    // It waits for what comes next by then.
+    await sleep(20)
+    const start = performance.now()
+    await store.close()
+    expect((await waiting).done).toBe(true)
+    expect(performance.now() - start).toBeLessThan(500)
+  })
+
   test('ends with its signal while it waits, and when its reader leaves', async () => {
     const { store } = await bank()
     await store.append('account-1', [Closed()])

@@ -60,6 +60,40 @@ const wide = defineAggregate({
   apply: { closed: (_, { at }) => ({ closedAt: at }) },
 })
 
+interface Order {
+  readonly status: 'open' | 'shipped'
+  readonly lines: number
+}
+
+const order = defineAggregate({
+  name: 'order',
+  events: [Closed],
+  initial: { status: 'open', lines: 0 } as Order,
+  apply: {
+    closed: (state) => {
+      same<typeof state, Order>(true)
+      return { ...state, status: 'shipped' }
+    },
+  },
+})
+same<ReturnType<typeof order.initial>, Order>(true)
+
+defineAggregate({
+  name: 'order',
+  events: [Closed],
+  initial: { status: 'open', lines: 0 } as Order,
+  // @ts-expect-error an order has no such status
+  apply: { closed: (state) => ({ ...state, status: 'lost' }) },
+})
+
+const counter = defineAggregate({
+  name: 'counter',
+  events: [Closed],
+  initial: 0,
+  apply: { closed: (n) => n + 1 },
+})
+same<ReturnType<typeof counter.initial>, number>(true)
+
 const store = new EventStore({ log: 'memory:', events: [Noted, account, wide] })
 
 export async function use(): Promise<void> {
