@@ -59,9 +59,13 @@ export class PartLease {
     return this.#lost.signal
   }
 
-  /** How long a batch may take, so that it ends well within the lease even where nothing can be renewed meanwhile. */
+  /**
+   * How long a batch may take: so that it ends well within the lease even where nothing can be renewed meanwhile, and, where
+   * there is one writer at a time, so that others have their turn.
+   */
   get slice(): number {
-    return this.#request.lease / 3
+    const third = this.#request.lease / 3
+    return this.#runtime.log.capabilities.synchronous ? Math.min(third, turnMs) : third
   }
 
   /** Moves the checkpoint; with `tx` it has moved when that commits, which `moved` tells. Throws when it was lost. */
@@ -151,3 +155,5 @@ export class PartLease {
     return error
   }
 }
+
+const turnMs = 500

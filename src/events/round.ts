@@ -110,18 +110,26 @@ export class Round {
 
   /** Writes and checkpoint commit together. */
   async #together(events: readonly StoredEvent[], through: number): Promise<number> {
-    const transaction = await this.#runtime.log.begin()
+    const { log, clock } = this.#runtime
+    const transaction = await log.begin()
+    const begunAt = clock.monotonic()
     try {
       const done = await this.#callAll(events, through, <Tx>() => transaction.tx as Tx)
       await this.#lease.advance(done, transaction.tx)
       await transaction.commit()
       this.#lease.moved(done)
+      if (log.capabilities.synchronous && clock.monotonic() - begunAt > longMs) await this.#letOthersWrite()
       return done
     } catch (error) {
       await transaction.rollback()
       if (isRefusal(error)) return this.#blame(events, error)
       throw error
     }
+  }
+
+  /** Other processes try again every so often, and have no place in a line. */
+  #letOthersWrite(): Promise<void> {
+    return new Promise((resolve) => this.#runtime.clock.after(turnMs, resolve))
   }
 
   /** What handlers wrote was refused only when the checkpoint moved or at the commit. */
@@ -216,6 +224,9 @@ export class Round {
 }
 
 const abandonMs = 5_000
+/** Where there is one writer at a time, a batch that took longer than this is followed by a pause for others. */
+const longMs = 20
+const turnMs = 30
 
 function tooLate(projection: string, timeout: number): MillraceError {
   return new MillraceError(
