@@ -71,6 +71,7 @@ export type {
   StoredEvent,
   StreamPage,
   StreamQuery,
+  Surplus,
   SurplusQuery,
 } from './log.js'
 export { MemoryLog, type MemoryLogOptions, memoryLog } from './logs/memory/index.js'

@@ -67,7 +67,7 @@ export interface EventLog {
    * Events that a policy has no more use for, those of a stream in their order; never beyond `through`. They come again
    * until they are removed. A call looks at a bounded number of events and may find none among them; the next one looks on.
    */
-  surplus(query: SurplusQuery): Promise<StoredEvent[]>
+  surplus(query: SurplusQuery): Promise<Surplus>
   /** Removes them for good. Versions and positions of the others stay. */
   remove(positions: readonly number[]): Promise<void>
   /** Removes a stream's events and snapshots, a bounded number per call; true when there is nothing left. Its version stays. */
@@ -260,6 +260,12 @@ export type RebuildChange =
    */
   | { readonly do: 'swap'; readonly name: string; readonly generation: number }
   | { readonly do: 'abandon'; readonly name: string; readonly generation: number }
+
+export interface Surplus {
+  readonly events: readonly StoredEvent[]
+  /** There are events of the category that this call and those before it have not looked at. */
+  readonly more: boolean
+}
 
 export interface SurplusQuery {
   /** The part of a stream's name before its first '-'. */

@@ -49,21 +49,21 @@ async function tidyAll(runtime: EventRuntime, signal: AbortSignal): Promise<Tidy
       removed[category] = (removed[category] ?? 0) + count
     }
     try {
-      await tidyCategory(runtime, category, policy, through, signal, add)
+      if (await tidyCategory(runtime, category, policy, through, signal, add)) more = true
     } catch (error) {
       signal.throwIfAborted()
       failed[category] = error
       runtime.listeners.emit('error', { error, during: `retention of category '${category}'` })
     }
-    more ||= (removed[category] ?? 0) >= limit * rounds
   }
   return { removed, more, busy: false, failed }
 }
 
-/** Events that are asked for at a time, and how often in one call. */
+/** Events that are asked for at a time, and how often in one call; a log looks at some thousands each time. */
 const limit = 200
 const rounds = 10
 
+/** Whether there is more to look at. */
 async function tidyCategory(
   runtime: EventRuntime,
   category: string,
@@ -71,22 +71,24 @@ async function tidyCategory(
   through: number,
   signal: AbortSignal,
   removed: (count: number) => void,
-): Promise<void> {
+): Promise<boolean> {
   for (let round = 0; round < rounds; round++) {
-    const events = await runtime.log.surplus({
+    const { events, more } = await runtime.log.surplus({
       category,
       age: policy.age,
       superseded: policy.do === 'compact',
       through,
       limit,
     })
-    if (events.length === 0) return
-    if (policy.do === 'archive') await archive(runtime, category, policy, events, signal)
-    signal.throwIfAborted()
-    await runtime.log.remove(events.map(({ position }) => position))
-    removed(events.length)
-    if (events.length < limit) return
+    if (events.length > 0) {
+      if (policy.do === 'archive') await archive(runtime, category, policy, events, signal)
+      signal.throwIfAborted()
+      await runtime.log.remove(events.map(({ position }) => position))
+      removed(events.length)
+    }
+    if (!more) return false
   }
+  return true
 }
 
 /** Two that archive at the same time would archive twice: who holds this lease does. */

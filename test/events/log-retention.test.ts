@@ -57,7 +57,7 @@ const query: SurplusQuery = {
 }
 
 async function surplus(log: EventLog, more: Partial<SurplusQuery> = {}): Promise<string[]> {
-  return (await log.surplus({ ...query, ...more })).map(nameOf)
+  return (await log.surplus({ ...query, ...more })).events.map(nameOf)
 }
 
 describe('surplus events', () => {
@@ -110,7 +110,7 @@ describe('surplus events', () => {
     await append(log, 'order-1')
     clock.jump(1000)
     expect(await surplus(log, { superseded: true })).toEqual(['order-1@1', 'order-1@2', 'order-1@3'])
-    const found = await log.surplus({ ...query, superseded: true })
+    const { events: found } = await log.surplus({ ...query, superseded: true })
     await log.remove(found.map(({ position }) => position))
     expect(await surplus(log, { superseded: true })).toEqual([])
     expect(await namesOf(log)).toEqual(['order-2@1', 'other-1@1', 'other-1@2', 'order-1@4'])
@@ -123,7 +123,7 @@ describe('surplus events', () => {
     clock.jump(1000)
     const seen: string[] = []
     for (;;) {
-      const found = await log.surplus({ ...query, limit: 8 })
+      const { events: found } = await log.surplus({ ...query, limit: 8 })
       if (found.length === 0) break
       expect(found.length).toBeLessThanOrEqual(8)
       expect(await surplus(log, { limit: 8 }), 'they are surplus until they are removed').toEqual(

@@ -1,4 +1,4 @@
-import type { SurplusQuery } from '../log.js'
+import type { StoredEvent, Surplus, SurplusQuery } from '../log.js'
 
 /** An event's, as categories are gone through. */
 export interface Place {
@@ -22,15 +22,18 @@ export class Rounds {
   }
 
   /**
-   * `last`: the last event that was looked at, undefined at the end of the category; `first`: of those that were found,
-   * which are found again until they are removed.
+   * `last`: the last event that was looked at, undefined at the end of the category; `found`: what is surplus, in the order
+   * of the streams, which is found again until it is removed.
    */
-  looked(query: SurplusQuery, last: Place | undefined, first: Place | undefined): void {
+  looked(query: SurplusQuery, last: Place | undefined, found: readonly StoredEvent[]): Surplus {
     const key = keyOf(query)
+    const [first] = found
     this.#places.delete(key)
     const reached = first === undefined ? last : { stream: first.stream, version: first.version - 1 }
     if (reached !== undefined) this.#places.set(key, reached)
     if (this.#places.size > mostPolicies) this.#places.delete(this.#places.keys().next().value as string)
+    const events = [...found].sort((a, b) => a.position - b.position)
+    return { events, more: last !== undefined || found.length === query.limit }
   }
 }
 

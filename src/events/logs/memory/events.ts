@@ -7,6 +7,7 @@ import type {
   StoredEvent,
   StreamPage,
   StreamQuery,
+  Surplus,
   SurplusQuery,
 } from '../../log.js'
 import { slotOf } from '../../slot.js'
@@ -105,7 +106,7 @@ export class Events {
     { category, age, superseded, through, limit }: SurplusQuery,
     now: number,
     snapshotOf: (stream: string) => number,
-  ): StoredEvent[] {
+  ): Surplus {
     const isSurplus = (event: StoredEvent) =>
       categoryOf(event.stream) === category &&
       event.at < now - age &&
@@ -117,7 +118,7 @@ export class Events {
       if (event.position > Math.min(through, this.#committed) || found.length === limit) break
       if (isSurplus(event)) found.push(event)
     }
-    return found
+    return { events: found, more: found.length === limit }
   }
 
   remove(positions: ReadonlySet<number>): void {

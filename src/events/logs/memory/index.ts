@@ -19,9 +19,9 @@ import type {
   ProjectionRecord,
   RebuildChange,
   SnapshotRecord,
-  StoredEvent,
   StreamPage,
   StreamQuery,
+  Surplus,
   SurplusQuery,
 } from '../../log.js'
 import { Events } from './events.js'
@@ -149,7 +149,7 @@ export class MemoryLog implements EventLog {
     return this.#change(() => this.#projections.rebuild(change, this.#clock.now()), tx)
   }
 
-  async surplus(query: SurplusQuery): Promise<StoredEvent[]> {
+  async surplus(query: SurplusQuery): Promise<Surplus> {
     this.#refuseWhenClosed()
     const needed = (stream: string) => this.#snapshots.get(stream)?.values() ?? []
     const last = (stream: string) => Math.min(...Array.from(needed(stream), ({ version }) => version))

@@ -28,9 +28,9 @@ import type {
   ProjectionRecord,
   RebuildChange,
   SnapshotRecord,
-  StoredEvent,
   StreamPage,
   StreamQuery,
+  Surplus,
   SurplusQuery,
 } from '../../log.js'
 import { Reader } from './all.js'
@@ -166,7 +166,7 @@ export class PostgresLog implements EventLog {
     return this.#within(tx, (query) => projections.rebuild(query, change))
   }
 
-  async surplus(query: SurplusQuery): Promise<StoredEvent[]> {
+  async surplus(query: SurplusQuery): Promise<Surplus> {
     return this.#open().retention.surplus(query)
   }
 

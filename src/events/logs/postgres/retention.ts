@@ -1,6 +1,6 @@
 import type { Connection } from '../../../databases/postgres/connection.js'
 import type { Queryable } from '../../../databases/postgres/transaction.js'
-import type { StoredEvent, SurplusQuery } from '../../log.js'
+import type { Surplus, SurplusQuery } from '../../log.js'
 import { type Place, Rounds, rangeOf, window } from '../rounds.js'
 import { type EventRow, toEvent } from '../rows.js'
 import type { InSchema } from './in-schema.js'
@@ -12,7 +12,7 @@ export function makeRetention(connection: Connection, inSchema: InSchema, now: (
 
   return { surplus, remove, erase }
 
-  async function surplus(query: SurplusQuery): Promise<StoredEvent[]> {
+  async function surplus(query: SurplusQuery): Promise<Surplus> {
     const { age, superseded, through, limit } = query
     const { category, begin, end } = rangeOf(query.category)
     const from = rounds.next(query)
@@ -23,8 +23,7 @@ export function makeRetention(connection: Connection, inSchema: InSchema, now: (
       ...[from.stream, from.version, upTo.stream, upTo.version],
       ...[end, begin, category, age, through, superseded, limit, now()],
     ])
-    rounds.looked(query, to, rows[0])
-    return rows.map(toEvent).sort((a, b) => a.position - b.position)
+    return rounds.looked(query, to, rows.map(toEvent))
   }
 
   async function remove(positions: readonly number[]): Promise<void> {

@@ -26,9 +26,9 @@ import type {
   ProjectionRecord,
   RebuildChange,
   SnapshotRecord,
-  StoredEvent,
   StreamPage,
   StreamQuery,
+  Surplus,
   SurplusQuery,
 } from '../../log.js'
 import { type Engine, makeEngine, makeVerbs, type Verbs } from './engine.js'
@@ -151,7 +151,7 @@ export class SqliteLog implements EventLog {
     return this.#change(tx, ({ projections }) => projections.rebuild(change))
   }
 
-  surplus(query: SurplusQuery): Promise<StoredEvent[]> {
+  surplus(query: SurplusQuery): Promise<Surplus> {
     return this.#read((engine) => engine.retention.surplus(query))
   }
 

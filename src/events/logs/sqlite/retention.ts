@@ -1,6 +1,6 @@
 import type { Clock } from '../../../core/clock.js'
 import type { Database } from '../../../databases/sqlite/connection.js'
-import type { StoredEvent, SurplusQuery } from '../../log.js'
+import type { Surplus, SurplusQuery } from '../../log.js'
 import { type Place, Rounds, rangeOf, window } from '../rounds.js'
 import { type EventRow, toEvent } from '../rows.js'
 import { atOneLook, prepare } from './prepare.js'
@@ -17,7 +17,7 @@ export function makeRetention(db: Database, clock: Clock) {
 
   return { surplus: atOneLook(db, surplus), remove, erase }
 
-  function surplus(query: SurplusQuery): StoredEvent[] {
+  function surplus(query: SurplusQuery): Surplus {
     const { age, superseded, through, limit } = query
     const range = rangeOf(query.category)
     const from = rounds.next(query)
@@ -32,8 +32,7 @@ export function makeRetention(db: Database, clock: Clock) {
       through,
       limit,
     })
-    rounds.looked(query, to, rows[0])
-    return rows.map(toEvent).sort((a, b) => a.position - b.position)
+    return rounds.looked(query, to, rows.map(toEvent))
   }
 
   function remove(positions: readonly number[]): void {
