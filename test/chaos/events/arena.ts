@@ -35,6 +35,7 @@ export interface EventsJudgement extends Partial<Pick<EventsEvidence, 'mayCompla
   readonly expectStale?: boolean
   /** Where that takes longer. */
   readonly drainLimitMs?: number
+  readonly recoveryLimitMs?: number
   readonly note?: (evidence: EventsEvidence) => string
 }
 
@@ -126,7 +127,8 @@ export class EventsArena extends Scene<EventsEvent, AttackOptions<EventsEngine, 
   /** Stops whoever writes, waits until everybody has seen everything, ends all processes and judges. */
   async judge(judgement: EventsJudgement): Promise<Row> {
     const { writers, followers = [], reacts = false, mayComplain = false } = judgement
-    const { drainLimitMs = eventsSettings.drainLimitMs } = judgement
+    const { drainLimitMs = eventsSettings.drainLimitMs, recoveryLimitMs = eventsSettings.recoveryLimitMs } =
+      judgement
     this.options.progress('draining')
     for (const writer of writers) writer.signal('SIGTERM')
     await Promise.all(writers.map((writer) => this.ended(writer, eventsSettings.graceMs)))
@@ -145,7 +147,7 @@ export class EventsArena extends Scene<EventsEvent, AttackOptions<EventsEngine, 
       losses: this.#losses,
       endedAt,
       drainedAfterMs,
-      limits: { drainMs: drainLimitMs, recoveryMs: eventsSettings.recoveryLimitMs },
+      limits: { drainMs: drainLimitMs, recoveryMs: recoveryLimitMs },
       mayComplain,
     }
     const verdict = checkEvents(evidence)

@@ -11,6 +11,11 @@ export const eventsSettings = {
   drainLimitMs: 30_000,
   /** Parts that a lost worker had must be another's within this time (I13). */
   recoveryLimitMs: 15_000,
+  /**
+   * The server waits so long for a transaction of a projection that has fallen silent. What it has locked is nobody's until
+   * then; where that is a checkpoint, the part is.
+   */
+  silenceLimitMs: 75_000,
   graceMs: 5_000,
   postgres: {
     statementTimeout: 5_000,

@@ -19,7 +19,8 @@ export const frozenWorkers = [
 ]
 
 function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsEngine[]) {
-  const canGiveBack = point === 'freeze-read'
+  const hasLocks = point === 'freeze-handled'
+  const recoveryLimitMs = hasLocks ? eventsSettings.silenceLimitMs : eventsSettings.recoveryLimitMs
   return eventsFault(
     name,
     0,
@@ -31,8 +32,8 @@ function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsE
         const own = arena.tail(victim)
         arena.recordLoss(victim, await frozenByItself(arena, own))
         const other = arena.launchProjector()
-        await replaced(arena, heldIn(own.read()), arena.tail(other))
-        const isGivenBack = canGiveBack && round % 2 === 1
+        await replaced(arena, heldIn(own.read()), arena.tail(other), recoveryLimitMs)
+        const isGivenBack = !hasLocks && round % 2 === 1
         if (isGivenBack) await givesBack(arena, other)
         victim.signal('SIGCONT')
         await sleep(1_000) // it wakes up and goes on with what it has
@@ -41,7 +42,14 @@ function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsE
         arena.options.progress(`${round + 1} of ${rounds} zombies`)
       }
       await arena.startProjector()
-      return arena.judge({ injected: rounds, writers, followers, mayComplain: true, expectStale: true })
+      return arena.judge({
+        injected: rounds,
+        writers,
+        followers,
+        recoveryLimitMs,
+        mayComplain: true,
+        expectStale: true,
+      })
     },
     engines,
   )
@@ -59,12 +67,13 @@ async function replaced(
   arena: EventsArena,
   held: ReadonlySet<string>,
   others: Tail<EventsEvent>,
+  limitMs: number,
 ): Promise<void> {
   const taken = () => {
     const parts = heldIn(others.read())
     return [...held].every((part) => parts.has(part))
   }
-  if (!(await arena.waitUntil(taken, eventsSettings.recoveryLimitMs)))
+  if (!(await arena.waitUntil(taken, limitMs)))
     arena.accuse('I13', `nobody went on with ${[...held].join(', ')} of a worker that stands still`)
   await sleep(aheadMs)
 }

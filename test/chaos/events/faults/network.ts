@@ -3,6 +3,7 @@ import { type FaultyProxy, startProxy } from '../../../servers/proxy.js'
 import { postgresPlace } from '../../engine.js'
 import { eventsFault, roundsOf, sleep } from '../arena.js'
 import { startCrew } from '../crew.js'
+import { eventsSettings } from '../settings.js'
 
 interface NetworkFault {
   readonly name: string
@@ -20,8 +21,7 @@ const kinds: readonly NetworkFault[] = [
     name: 'net-black-hole',
     rounds: 2,
     ms: 3_000,
-    // The server waits for a transaction of a projection that has fallen silent, with its locks, for a minute.
-    drainLimitMs: 90_000,
+    drainLimitMs: eventsSettings.silenceLimitMs + 15_000,
     harm: (network) => network.blackHole(),
   },
 ]
