@@ -157,6 +157,7 @@ describe('a broker that is at fault', () => {
     const own = await startRabbit()
     onTestFinished(() => own.stop())
     const queue = await freshQueue({}, own)
+    await own.remembers(queue)
     const publisher = open({ url: own.url })
     await publish(publisher, [message(queue)])
     const batch = messages(queue, 20_000, (n) => ({ key: `key ${n % 50}` }))

@@ -1,5 +1,5 @@
 /** A real RabbitMQ server with data of its own, which can be killed and started again on it. */
-import { chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import amqp from 'amqplib'
 import { rabbitBinary } from './broker-binaries.js'
@@ -7,6 +7,7 @@ import { Daemon } from './daemon.js'
 import { startEpmd } from './epmd.js'
 import { makeFolder } from './folder.js'
 import { quietPort } from './port.js'
+import { until } from './until.js'
 import { serverUser } from './user.js'
 
 export interface RabbitServerOptions {
@@ -17,6 +18,8 @@ export interface RabbitServerOptions {
 export interface RabbitServer {
   readonly url: string
   readonly port: number
+  /** Resolves when the definition of a queue is on the disk: the server writes it a while after it has said that it is there. */
+  remembers(queue: string): Promise<void>
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>
   /** Again, on the same data and port; resolves when it answers. */
@@ -64,6 +67,11 @@ export async function startRabbit(options: RabbitServerOptions = {}): Promise<Ra
     return {
       url: `amqp://guest:guest@127.0.0.1:${port}`,
       port,
+      remembers: async (queue) => {
+        await until(`queue ${queue} on the disk`, 20_000, async () =>
+          isWritten(folder.path, queue) ? true : undefined,
+        )
+      },
       kill,
       start: () => daemon.start(),
       stop: async () => {
@@ -89,6 +97,17 @@ function configuration(port: number, settings: Readonly<Record<string, string | 
   return Object.entries(all)
     .map(([name, value]) => `${name} = ${value}\n`)
     .join('')
+}
+
+/** Its database of definitions has a log and tables, each a file. */
+function isWritten(folder: string, queue: string): boolean {
+  const data = join(folder, 'data')
+  const [node = ''] = readdirSync(data).filter(
+    (name) => name.startsWith('millrace-') && !name.includes('plugins'),
+  )
+  return readdirSync(join(data, node), { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .some(({ name }) => readFileSync(join(data, node, name)).includes(queue))
 }
 
 /** All that it would else look for in the folders of the system. */
