@@ -35,7 +35,6 @@ export interface EventsJudgement extends Partial<Pick<EventsEvidence, 'mayCompla
   readonly expectStale?: boolean
   /** Where that takes longer. */
   readonly drainLimitMs?: number
-  readonly recoveryLimitMs?: number
   readonly note?: (evidence: EventsEvidence) => string
 }
 
@@ -127,8 +126,7 @@ export class EventsArena extends Scene<EventsEvent, AttackOptions<EventsEngine, 
   /** Stops whoever writes, waits until everybody has seen everything, ends all processes and judges. */
   async judge(judgement: EventsJudgement): Promise<Row> {
     const { writers, followers = [], reacts = false, mayComplain = false } = judgement
-    const { drainLimitMs = eventsSettings.drainLimitMs, recoveryLimitMs = eventsSettings.recoveryLimitMs } =
-      judgement
+    const { drainLimitMs = eventsSettings.drainLimitMs } = judgement
     this.options.progress('draining')
     for (const writer of writers) writer.signal('SIGTERM')
     await Promise.all(writers.map((writer) => this.ended(writer, eventsSettings.graceMs)))
@@ -147,7 +145,7 @@ export class EventsArena extends Scene<EventsEvent, AttackOptions<EventsEngine, 
       losses: this.#losses,
       endedAt,
       drainedAfterMs,
-      limits: { drainMs: drainLimitMs, recoveryMs: recoveryLimitMs },
+      limits: { drainMs: drainLimitMs, recoveryMs: eventsSettings.recoveryLimitMs },
       mayComplain,
     }
     const verdict = checkEvents(evidence)

@@ -8,6 +8,8 @@ interface Lease {
   readonly part: string
   readonly by: string
   readonly token: string
+  /** When it was asked for, and when it was known to be there: it was taken at some moment between. */
+  readonly asked: number
   readonly from: number
   endedAt: number | undefined
 }
@@ -37,13 +39,14 @@ function leasesOf({ events }: Pick<EventsEvidence, 'events'>): Map<string, Lease
     byPart.set(part, leases)
     const known = leases.find((lease) => lease.token === token)
     if (event.e === 'held') {
-      if (known === undefined) leases.push({ part, by, token, from: t, endedAt: undefined })
+      if (known === undefined)
+        leases.push({ part, by, token, asked: event.asked, from: t, endedAt: undefined })
     } else if (known !== undefined && event.done && event.result === 'advanced') known.endedAt = t
   }
   return byPart
 }
 
-/** Tried although another had the part by then, or has had it. */
+/** Tried although another had the part by then, or has had it, for certain. */
 function checkStale(
   { events }: Pick<EventsEvidence, 'events'>,
   leases: ReadonlyMap<string, readonly Lease[]>,
@@ -57,7 +60,7 @@ function checkStale(
     const name = `${part} ${token} ${position}`
     if (event.e === 'advance-try') {
       const own = leases.get(part)?.find((lease) => lease.token === token)
-      const isStale = own && leases.get(part)?.some(({ from }) => from > own.from && from < event.t)
+      const isStale = own && leases.get(part)?.some(({ asked, from }) => asked > own.from && from < event.t)
       if (isStale) tried.add(name)
     } else if (tried.has(name)) {
       stale++
@@ -99,7 +102,7 @@ function checkRecovery(
       // Who had the part last.
       const held = list.filter(({ from }) => from <= t).at(-1)
       if (held?.by !== name || (held.endedAt ?? Infinity) <= t) continue
-      const next = list.find(({ from }) => from > t)
+      const next = list.find(({ by, from }) => by !== name && from > t)
       if (next !== undefined) recoveries.push(next.from - t)
       const isLive = live.has(part.slice(0, part.lastIndexOf(' ')))
       if (isLive && (next?.from ?? endedAt) - t > limits.recoveryMs) left.push(`${part} of ${name}`)

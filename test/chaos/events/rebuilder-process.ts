@@ -61,5 +61,7 @@ for (let done = 0; done < times && !stop.signal.aborted; ) {
     await sleep(50)
   }
 }
+// The last old table goes while the store is open.
+if (!stop.signal.aborted) await sleep(2 * eventsSettings.keepOldMs)
 await Promise.all([store.close(), book.close()])
 process.exit()

@@ -11,10 +11,7 @@ export const eventsSettings = {
   drainLimitMs: 30_000,
   /** Parts that a lost worker had must be another's within this time (I13). */
   recoveryLimitMs: 15_000,
-  /**
-   * The server waits so long for a transaction of a projection that has fallen silent. What it has locked is nobody's until
-   * then; where that is a checkpoint, the part is.
-   */
+  /** The server waits a minute for a handler that has fallen silent, and so do others for what that has locked. */
   silenceLimitMs: 75_000,
   graceMs: 5_000,
   postgres: {

@@ -90,10 +90,10 @@ export class PostgresLog implements EventLog {
   async append(appends: readonly Append[], tx?: unknown): Promise<AppendResult[]> {
     const { appender, commits } = this.#open()
     if (tx === undefined) return appender.append(appends)
-    const query = queryOf(tx)
+    const query = this.#queryIn(tx)
     if (appends.length === 0) return []
     const { results, xid } = await appender.within(query, appends)
-    const own = this.#transactions.get(tx as object)
+    const own = this.#ownOf(tx)
     if (own === undefined) commits.watch(xid, undefined)
     else own.hasAppended = true
     return results
@@ -158,7 +158,10 @@ export class PostgresLog implements EventLog {
 
   async advance(request: AdvanceRequest, tx?: unknown): Promise<'advanced' | 'lost'> {
     const { connection, projections } = this.#open()
-    return projections.advance(tx === undefined ? over(connection) : queryOf(tx), request)
+    if (tx === undefined) return projections.advance(over(connection), request)
+    // Given back, it is one of several writes; otherwise the commit is next.
+    if (!request.done) await this.#ownOf(tx)?.hasten(this.#options.timeouts)
+    return projections.advance(this.#queryIn(tx), request)
   }
 
   async rebuild(change: RebuildChange, tx?: unknown): Promise<ProjectionRecord> {
@@ -184,8 +187,16 @@ export class PostgresLog implements EventLog {
 
   /** In the transaction that was given, or in one of its own. */
   #within<T>(tx: unknown, work: (query: Query) => Promise<T>): Promise<T> {
-    if (tx !== undefined) return work(queryOf(tx))
+    if (tx !== undefined) return work(this.#queryIn(tx))
     return this.#open().connection.transaction((transaction) => work(over(transaction)))
+  }
+
+  #queryIn(tx: unknown): Query {
+    return this.#ownOf(tx)?.query ?? queryOf(tx)
+  }
+
+  #ownOf(tx: unknown): OwnTransaction | undefined {
+    return this.#transactions.get(tx as object)
   }
 
   #open(): Engine {

@@ -20,7 +20,6 @@ export const frozenWorkers = [
 
 function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsEngine[]) {
   const hasLocks = point === 'freeze-handled'
-  const recoveryLimitMs = hasLocks ? eventsSettings.silenceLimitMs : eventsSettings.recoveryLimitMs
   return eventsFault(
     name,
     0,
@@ -32,7 +31,7 @@ function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsE
         const own = arena.tail(victim)
         arena.recordLoss(victim, await frozenByItself(arena, own))
         const other = arena.launchProjector()
-        await replaced(arena, heldIn(own.read()), arena.tail(other), recoveryLimitMs)
+        await replaced(arena, heldIn(own.read()), arena.tail(other))
         const isGivenBack = !hasLocks && round % 2 === 1
         if (isGivenBack) await givesBack(arena, other)
         victim.signal('SIGCONT')
@@ -46,7 +45,6 @@ function frozen(name: string, point: EventsFailPoint, engines?: readonly EventsE
         injected: rounds,
         writers,
         followers,
-        recoveryLimitMs,
         mayComplain: true,
         expectStale: true,
       })
@@ -67,13 +65,12 @@ async function replaced(
   arena: EventsArena,
   held: ReadonlySet<string>,
   others: Tail<EventsEvent>,
-  limitMs: number,
 ): Promise<void> {
   const taken = () => {
     const parts = heldIn(others.read())
     return [...held].every((part) => parts.has(part))
   }
-  if (!(await arena.waitUntil(taken, limitMs)))
+  if (!(await arena.waitUntil(taken, eventsSettings.recoveryLimitMs)))
     arena.accuse('I13', `nobody went on with ${[...held].join(', ')} of a worker that stands still`)
   await sleep(aheadMs)
 }
