@@ -37,6 +37,7 @@ export async function project({ jobs, ...place }) {
     name: 'rows',
     events: [Placed],
     create: ({ tx, table }) => write[place.engine].create(tx(), table),
+    drop: ({ tx, table }) => write[place.engine].drop(tx(), table),
     on: { placed: (event, { tx, table }) => write[place.engine].add(tx(), table, event.stream, event.data) },
   })
   const store = open(place, [rows])
@@ -57,6 +58,7 @@ function open({ engine, url, folder }, projections = []) {
 
 const write = {
   postgres: {
+    drop: (tx, table) => tx.query(`DROP TABLE IF EXISTS ${table}`),
     create: (tx, table) => tx.query(`CREATE TABLE ${table} (stream text NOT NULL, data text NOT NULL)`),
     add: (tx, table, stream, data) =>
       tx.query({
@@ -66,6 +68,7 @@ const write = {
       }),
   },
   sqlite: {
+    drop: (tx, table) => tx.exec(`DROP TABLE IF EXISTS ${table}`),
     create: (tx, table) => tx.exec(`CREATE TABLE ${table} (stream TEXT NOT NULL, data TEXT NOT NULL)`),
     add: (tx, table, stream, data) =>
       tx.prepare(`INSERT INTO ${table} VALUES (?, ?)`).run(stream, JSON.stringify(data)),

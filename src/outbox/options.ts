@@ -61,7 +61,7 @@ export interface RelayPolicy {
   /** Between these. @default { type: 'exponential', initialDelay: '1s', maxDelay: '5m', jitter: 'full' } */
   readonly backoff?: BackoffOptions
   /**
-   * `replication`: PostgreSQL tells of rows as they are committed, from its write-ahead log, for high rates. It needs
+   * `replication`: PostgreSQL tells of rows as they are committed, from its write-ahead log: sooner than by polling or by being woken. It needs
    * `wal_level = logical`, a role with REPLICATION, a direct connection and `npm install pg-logical-replication`. One relay
    * at a time follows; others poll as soon as it does not. @default 'poll'
    */

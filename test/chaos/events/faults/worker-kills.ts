@@ -7,7 +7,7 @@ import type { ProjectorConfig } from '../projector-process.js'
 import { diesSoon, inTwoSlots } from '../slots.js'
 
 export const workerKills = [
-  killAt('taken', { taken: 0.3 }),
+  killAt('taken', { taken: 0.9 }),
   killAt('handling', { handling: 0.02 }),
   killAt('handled', { handled: 0.1 }),
   killAt('advanced', { advanced: 0.1 }),
