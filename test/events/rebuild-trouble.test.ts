@@ -59,6 +59,9 @@ describe('a rebuild', () => {
     const { store, projection, process, read, seen, errors } = await summed()
     await deposits(store, 'account-1', 4)
     await store.catchUp()
+    // An append that had to be asked for again leaves a gap.
+    const positions: number[] = []
+    for await (const { position } of store.readAll()) positions.push(position)
     let fails = true
     const broken = await process(({ version }) => {
       if (version === 3 && fails) throw new Error('a bug')
@@ -68,7 +71,7 @@ describe('a rebuild', () => {
     expect(errors.flatMap(({ tries = [] }) => tries).at(-1)).toBe(3)
     expect((await store.stats()).projections[0]).toMatchObject({
       generation: 1,
-      building: { generation: 2, position: 2 },
+      building: { generation: 2, position: positions[1] },
     })
     expect(await read()).toEqual(['account-1: 10/4'])
     fails = false
